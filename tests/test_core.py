@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 APART = "cli.options"
 """The table of options, which is data: it counts as no part of the core's size."""
 
-MODULES, LINES = 142, 14052
+MODULES, LINES = 142, 14043
 """How large the core is: modules with code, and their lines of code. They only go down: to 120
 modules with 12,500 lines."""
 

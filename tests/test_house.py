@@ -60,12 +60,13 @@ def test_few_modules_and_folders_are_at_the_top() -> None:
 PUBLIC_NAMES = 31
 """Public methods and attributes of a class; one of many more has many reasons to change."""
 
-OTHER_BOUNDS = {"Run": 20, "RunState": 50, "RunNode": 37, "NodeRun": 39, "RunnerRounds": 32}
+OTHER_BOUNDS = {"Run": 20, "RunState": 50, "RunNode": 39, "NodeRun": 39, "RunnerRounds": 32}
 """What is to stay small, and classes that are to lose some."""
 
 HOLDERS_OF_RUN = {
     *("head/doors.py", "head/elastic/host_watch.py", "head/hold/survey.py"),
-    *("head/job/one_program.py", "head/watch/attach.py"),
+    *("head/job/one_program.py", "head/watch/attach.py", "head/gates/health.py"),
+    *("head/gates/interfaces.py", "head/gates/quick_check.py", "head/gates/synced_start.py"),
 }
 """Modules outside of `head/run` that have the whole of a run, as they put it together. Others take
 a view of it, its events, and a function that takes decisions."""

@@ -82,10 +82,6 @@ def test_the_tables_of_dsrun_are_followed() -> None:
 
 
 HOLD_THE_RUN = {
-    *(
-        f"gates.{name} -> run.run_node"
-        for name in ("file_lists", "health", "interfaces", "quick_check")
-    ),
     "local.relay -> run.events",
     "shards.requests -> run.run_node",
     "stacks.collect -> run.run_node",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 
 from ..common.entry import load
 from ..common.values import NamedTuple
+from .run.gate import Gates, GateStage
+from .run.tasks import may_span_machines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..specs.job import JobSpec
     from .report.report import JobReport
+    from .run.gate import Gate
     from .run.restart_policy import RestartPolicy
     from .run.run import Run
     from .run.run_state import RunState
@@ -55,6 +59,31 @@ RESTART_POLICIES = (
 """Features that decide on restarts: each function is called with the state of a run, and returns
 its restart policy. The first row that applies is used; without one, the first failure or loss ends
 the run."""
+
+
+class GateDoor(NamedTuple):
+    """One feature that holds nodes back.
+
+    Attributes:
+        name: the function that returns its `Gate`, named as in `Door`.
+        applies: returns whether a job has the feature.
+        stage: the stage at which nodes are held back.
+    """
+
+    name: str
+    applies: Callable[[JobSpec], bool]
+    stage: GateStage
+
+
+GATES = (
+    GateDoor(".gates.synced_start:gate", lambda job: job.sync is not None, GateStage.JOB),
+    GateDoor(".gates.health:gate", lambda job: bool(job.checks.health_command), GateStage.NODE),
+    GateDoor(".gates.quick_check:gate", lambda job: job.checks.quick, GateStage.START),
+    GateDoor(".gates.interfaces:gate", may_span_machines, GateStage.MASTER),
+)
+"""Features that hold nodes back until something is done: each function is called with the run, and
+returns a gate. Those of `GateStage.JOB` are imported with the run, all others when a node first
+reaches their stage."""
 
 
 class RoleRule(Enum):
@@ -135,6 +164,17 @@ def observe(run: Run) -> list[Callable[[], None]]:
     """Make features observe a run; return the functions to call in a thread after the job's end."""
     found = [opened(door.name)(run) for door in OBSERVERS if door.applies(run.spec)]
     return [wait for wait in found if wait is not None]
+
+
+def gates(run: Run) -> Gates:
+    """Return the gates of a run, none of which is imported yet."""
+
+    def made(name: str) -> Gate:
+        gate: Gate = opened(name)(run)
+        return gate
+
+    rows = [door for door in GATES if door.applies(run.spec)]
+    return Gates([(door.stage, partial(made, door.name)) for door in rows])
 
 
 def restart_policy(run: RunState) -> RestartPolicy:

@@ -15,8 +15,9 @@ from dsrun.launcher.head.report.hangs import Hang
 from dsrun.launcher.head.report.report import of_kind
 from dsrun.launcher.head.report.slow import Slow
 from dsrun.launcher.head.report.words import words
+from dsrun.launcher.head.run.gate import GateStage
 from dsrun.launcher.head.run.restart_policy import NoRestarts
-from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy, WatchPolicy
+from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, HookPolicy, WatchPolicy
 
 from ..support.reports import LOSS, report
 
@@ -49,8 +50,8 @@ def test_a_run_has_the_observers_that_its_job_asks_for(
     assert [door.name.partition(":")[2] for door in open_doors] == names
 
 
-@pytest.mark.parametrize("door", [*doors.OBSERVERS, *doors.RESTART_POLICIES])
-def test_behind_each_door_there_is_a_function(door: doors.Door) -> None:
+@pytest.mark.parametrize("door", [*doors.OBSERVERS, *doors.RESTART_POLICIES, *doors.GATES])
+def test_behind_each_door_there_is_a_function(door: doors.Door | doors.GateDoor) -> None:
     assert callable(doors.opened(door.name))
 
 
@@ -79,6 +80,24 @@ def test_the_restart_policy_is_that_of_the_job(
 ) -> None:
     run = fleet_of("n0", "n1").prepare(restarts=doors.restart_policy, **spec)
     assert type(run.state.restarts) is policy
+
+
+@pytest.mark.parametrize(
+    ("checks", "stages"),
+    [
+        (CheckPolicy(quick=False), set()),
+        (CheckPolicy(), {GateStage.START, GateStage.MASTER}),
+        (CheckPolicy(quick=False, health_command="true"), {GateStage.NODE}),
+    ],
+)
+def test_a_run_has_the_gates_that_its_job_asks_for(
+    fleet_of: FleetOf, checks: CheckPolicy, stages: set[GateStage]
+) -> None:
+    assert doors.gates(fleet_of("n0", "n1").prepare(checks=checks)).stages == stages
+
+
+def test_one_node_alone_is_at_no_gate_of_interfaces(fleet_of: FleetOf) -> None:
+    assert doors.gates(fleet_of("n0").prepare()).stages == {GateStage.START}
 
 
 class Rain(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
+from dsrun.launcher.head import doors
 from dsrun.launcher.head.fleet.fleet import NodeFleet
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.restart_policy import NoRestarts
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from dsrun.launcher.backends.events import BackendEvent, Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.head.output.console import Console
+    from dsrun.launcher.head.run.gate import Gates
     from dsrun.launcher.head.run.restart_policy import RestartPolicy
-    from dsrun.launcher.head.run.run import Asks
     from dsrun.launcher.head.run.run_node import RunNode
     from dsrun.launcher.head.run.startup import AllReady
     from dsrun.launcher.specs.plan import Node
@@ -204,7 +205,7 @@ class FakeFleet:
         *names: str,
         restarts: Callable[[RunState], RestartPolicy] = NoRestarts,
         plan: dict[str, Any] | None = None,
-        asks: Asks | None = None,
+        gates: Callable[[Run], Gates] = doors.gates,
         on_ready: Callable[[AllReady], None] | None = None,
         on_over: Callable[[], None] | None = None,
         **spec: Any,
@@ -212,7 +213,7 @@ class FakeFleet:
         """Return a run on some hosts, or on all, that has not begun."""
         console = cast("Console", self.console)
         wanted = self.spec(*names, plan=plan, **spec)
-        made = Run(wanted, self.fleet, console, restarts, asks, RunOverrides(on_ready, on_over))
+        made = Run(wanted, self.fleet, console, restarts, gates, RunOverrides(on_ready, on_over))
         self.prepared.append(made)
         return self.prepared[-1]
 

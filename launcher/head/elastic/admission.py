@@ -221,8 +221,7 @@ class NodeAdmission:
         others = [one for one in self._nodes if one.hello and not one.over]
         hellos = {one.connection.number: one.hello for one in others if one.hello}
         nodes = [one.connection.origin for one in (*others, node)]
-        problems = before_start.problems(nodes, {**hellos, node.connection.number: hello})
-        return problems or list(filter(None, [self._run.compare(node, others)]))
+        return before_start.problems(nodes, {**hellos, node.connection.number: hello})
 
     def _accept(self, node: RunNode, hello: Hello) -> None:
         host = node.node.host

@@ -92,7 +92,7 @@ class RunNodes:
             nodes: by their number.
             batches: the elastic batch plan that the number of workers must fit; None for none.
             master: knows where nodes may be reached.
-            health: knows which have passed the health command.
+            health: knows which have passed the checks before a round.
         """
         self._nodes = nodes
         self._batches = batches
@@ -112,7 +112,7 @@ class RunNodes:
         return self._batches is None or not self._batches.misfit(size)
 
     def may_begin(self, members: Sequence[int]) -> bool:
-        """Return whether all of these nodes have passed the health command, if there is one."""
+        """Return whether all of these nodes have passed the checks before a round."""
         return self._health.passed(self._nodes[number] for number in members)
 
     def addresses(self, number: int) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The health command on the nodes of the next round, before it is formed."""
+"""The checks of nodes by gates (`GateStage.NODE`) before they are in another round."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ FRESH = 60.0
 
 
 class RoundHealth:
-    """Runs the health command on nodes that are about to be in a round.
-
-    A node is checked for each of its rounds, except for one that has just passed, when it
-    connected.
-    """
+    """Checks nodes before each of their rounds, except for those that have just passed."""
 
     def __init__(
         self, *, needed: bool, clock: Callable[[], float], check: Callable[[RunNode], None]
@@ -25,9 +21,9 @@ class RoundHealth:
         """Check nodes of a run.
 
         Args:
-            needed: whether there is a health command.
+            needed: whether there is such a gate.
             clock: returns the time on the loop's clock.
-            check: runs the command on a node.
+            check: checks a node.
         """
         self._needed, self._clock, self._check = needed, clock, check
 
@@ -39,7 +35,6 @@ class RoundHealth:
         """Check those of these nodes that have not passed, unless that is under way."""
         for node in nodes:
             if not node.busy and not self._is_fresh(node):
-                node.busy = True
                 self._check(node)
 
     def began(self, nodes: Iterable[RunNode]) -> None:

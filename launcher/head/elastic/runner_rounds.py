@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 from ...common.errors import NO_PROGRESS, NodeError
 from ...common.exit_codes import as_shell
@@ -10,6 +11,7 @@ from ...common.loop import DueTimer
 from ...common.wording import counted
 from ...control import frames, messages, round_messages
 from ..run import run_rounds
+from ..run.gate import GateStage
 from ..run.restart_policy import BEYOND, end_with, give_up
 from ..run.run_node import assigned
 from ..run.run_rounds import FormRound
@@ -62,8 +64,8 @@ class RunnerRounds:
         self._joins: dict[RunNode, Join] = {}
         self._for_good: set[RunNode] = set()
         self._master = MasterAddresses()
-        needed = bool(run.spec.checks.health_command)
-        self._health = RoundHealth(needed=needed, clock=run.clock, check=self._check_health)
+        needed = GateStage.NODE in run.act.stages
+        self._health = RoundHealth(needed=needed, clock=run.clock, check=self._check_node)
         directory = RunNodes(self._nodes, run.spec.batches, self._master, self._health)
         size, now = len(self._nodes), self._timers.clock()
         self._rounds = rounds = Rounds(self, run.decide, size, limits, directory, now)
@@ -156,11 +158,15 @@ class RunnerRounds:
     def _lease(self) -> float:
         return self._run.spec.supervision.heartbeat_timeout
 
-    def on_health(self, node: RunNode, why: str) -> None:
+    def _check_node(self, node: RunNode) -> None:
+        self._run.check_node((GateStage.NODE,), node, partial(self._on_checked, node))
+
+    def _on_checked(self, node: RunNode, why: str) -> None:
         """Give up a node that may not be in the next round; it may be reached again."""
         if why:
             self._give_up(node, why)
         else:
+            node.passed_at = self._run.now
             self._tell(self._rounds.nodes_checked)
 
     # -- failures and losses ----------------------------------------------------------------
@@ -314,11 +320,8 @@ class RunnerRounds:
             self._for_good.add(one)
         self._give_up(one, reason)
 
-    def _check_health(self, node: RunNode) -> None:
-        self._do(self._run.act.check_health, node)
-
     def check(self, nodes: tuple[int, ...]) -> None:
-        """Run the health command on these nodes."""
+        """Check these nodes by the gates before a round."""
         self._health.check(self._some(nodes))
 
     def end_for_failure(self) -> None:

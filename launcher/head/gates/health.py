@@ -1,4 +1,4 @@
-"""`--health_command`: the site's own check of a node, before it takes part in a job or a round."""
+"""The gate of `--health_command`: a site's own check of a node before a job and each round."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from ..output.tail import Tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from ...specs.job import JobSpec
     from ...specs.policies import CheckPolicy
     from ..fleet.commands import CommandEvent
     from ..fleet.fleet import NodeFleet
+    from ..run.gate import Done
+    from ..run.run import Run
     from ..run.run_node import RunNode
 
 
 class Health:
     """Runs the health command on nodes of a run, with the run's variables and in its folder."""
 
-    def __init__(self, spec: JobSpec, fleet: NodeFleet) -> None:
-        """Check no node of this job on a fleet yet."""
-        self._spec, self._fleet = spec, fleet
+    def __init__(self, run: Run) -> None:
+        """Check no node yet."""
+        self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
+        self._run = run
         self._checks: dict[RunNode, _Check] = {}
 
-    def check(self, node: RunNode, tell: Callable[[str], None]) -> None:
-        """Run the command on a node.
+    def check(self, nodes: Sequence[RunNode], done: Done) -> None:
+        """Run the command on a node; refuse the node if the command fails, or the node is lost."""
+        (node,) = nodes
+        self._run.state.do(self._begin, _Check(node, self._on_over, done))
 
-        Args:
-            node: a connected node on which it does not run.
-            tell: called with "" if it has succeeded, else with why not: it has failed, or the node
-                is lost. Not called if the run ends before.
-        """
-        self._checks[node] = check = _Check(node, self._on_over, tell)
-        check.begin(self._spec.checks, self._fleet)
+    def _begin(self, check: _Check) -> None:
+        self._checks[check.node] = check
+        check.begin(self._run.spec.checks, self._run.fleet)
 
     def close(self) -> None:
-        """Stop all commands, and tell nothing more."""
+        """Stop all commands, and call nothing more."""
         checks, self._checks = self._checks, {}
         for check in checks.values():
             check.stop()
@@ -47,7 +47,7 @@ class Health:
     def _on_over(self, check: _Check, why: str) -> None:
         if self._checks.pop(check.node, None) is None:
             return  # the run is over
-        check.tell(why)
+        self._run.handle(lambda _run: check.done({check.node: why} if why else {}, ()))
 
 
 class _Check:
@@ -55,15 +55,11 @@ class _Check:
 
     Attributes:
         node: the node.
-        tell: called with the outcome.
+        done: called with the outcome, if the run goes on.
     """
 
-    def __init__(
-        self, node: RunNode, over: Callable[[_Check, str], None], tell: Callable[[str], None]
-    ) -> None:
-        self.node = node
-        self.tell = tell
-        self._over = over
+    def __init__(self, node: RunNode, over: Callable[[_Check, str], None], done: Done) -> None:
+        self.node, self.done, self._over = node, done, over
         self._output = Tail()
 
     def begin(self, checks: CheckPolicy, fleet: NodeFleet) -> None:
@@ -95,10 +91,15 @@ class _Check:
 
 
 def _why(ended: CommandEnded, line: str) -> str:
-    """Return why a node may not take part, "" if it may; `line` is the last that was printed."""
+    """Return the reason to refuse a node, "" for none; `line` is the last that was printed."""
     if ended.code == 0 and not ended.hint:
         return ""
     signalled = f"killed by signal {-ended.code}"
     how = ended.hint or (f"exit code {ended.code}" if ended.code > 0 else signalled)
     failed = f"--health_command failed ({how})"
     return f"{failed}: {line}" if line else failed
+
+
+def gate(run: Run) -> Health:
+    """Return the gate of a run."""
+    return Health(run)

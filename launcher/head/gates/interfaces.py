@@ -1,6 +1,7 @@
-"""Finds nodes that other nodes cannot reach at the address that gloo or NCCL would use.
+"""The gate of network interfaces: finds nodes that others cannot reach at their usual address.
 
-All nodes dial a few others at once, which takes one round trip. Only if that fails are all
+That is the address which gloo or NCCL would use. All nodes dial a few others at once, which takes
+one round trip. Only if that fails are all
 addresses tried; the workers of a node that can be reached only at another address get a variable
 that names it. Nodes that join an elastic job later are dialled by some of the nodes that are there.
 """
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
-    from ...common.loop import Timer, Timers
-    from ...control.messages import Hello
+    from ...common.loop import Timer
     from ...control.reach_messages import Network
     from ..checks.interface_choice import AddressTrial
+    from ..run.gate import Done
+    from ..run.run import Run
     from ..run.run_node import RunNode
 
     Known: TypeAlias = Sequence[tuple[RunNode, Network]]
@@ -43,51 +45,43 @@ class Interfaces:
     """Examines the nodes of one run.
 
     Attributes:
-        timers: for its limits.
+        timers: runs its limits.
         warn: prints a warning for the user.
+        handlers: the handler of the answers of nodes.
     """
 
-    def __init__(
-        self,
-        timers: Timers,
-        send: Callable[[Sequence[RunNode], bytes], None],
-        warn: Callable[[str], None],
-    ) -> None:
-        """Examine nothing yet.
-
-        Args:
-            timers: for its limits.
-            send: sends nodes a frame.
-            warn: prints a warning for the user.
-        """
-        self.timers, self.warn = timers, warn
-        self._send_to = send
+    def __init__(self, run: Run) -> None:
+        """Examine nothing yet."""
+        self.timers, self.warn = run.state.timers, run.state.warn
+        self.handlers = {frames.REACHED: self.on_reached}
+        self._run = run.state
         self._numbers = count(1)
         self._asked: dict[int, PendingRequest] = {}
         self._late: set[int] = set()
         self._of_start: Examination | None = None
         self._of: dict[RunNode, Examination] = {}
 
-    def examine(self, nodes: Sequence[RunNode], done: Callable[[], None]) -> None:
-        """Examine nodes that have sent HELLO, and call `done` once their variables are sent.
+    def check(self, nodes: Sequence[RunNode], done: Done) -> None:
+        """Examine nodes, refuse none, and go on once the variables for their workers are sent."""
+        run = self._run
+        if run.started:
+            (node,) = nodes
+            self._examine_newcomer(node, [one for one in run.nodes if not one.over], done)
+        else:
+            self._examine(nodes, done)
 
-        An examination that has not ended is given up.
-        """
+    def _examine(self, nodes: Sequence[RunNode], done: Done) -> None:
         if self._of_start is not None:
             self._of_start.close()
         self._of_start = Examination(self, _known(nodes), done)
         self._of_start.begin(interface_choice.first_trials, interface_choice.more_trials)
 
-    def examine_newcomer(
-        self, node: RunNode, hello: Hello, others: Sequence[RunNode], done: Callable[[], None]
-    ) -> None:
-        """Examine a node that comes to some others, whose workers run; compare `examine`.
-
-        Nothing is called if the node is reached again meanwhile.
-        """
+    def _examine_newcomer(self, node: RunNode, others: Sequence[RunNode], done: Done) -> None:
         if node in self._of:
             self._of.pop(node).close()
-        own = [(node, hello.network)] if hello.network else []
+        if not (own := _known([node])):
+            done({}, ())
+            return
         self._of[node] = one = Examination(self, [*own, *_known(others)], done, newcomer=True)
         one.begin(interface_choice.newcomer_trials, interface_choice.more_newcomer_trials)
 
@@ -121,7 +115,7 @@ class Interfaces:
         self._send(node, Reach(next(self._numbers), (), variables))
 
     def _send(self, node: RunNode, reach: Reach) -> None:
-        self._send_to((node,), messages.pack(frames.REACH, reach))
+        self._run.send((node,), messages.pack(frames.REACH, reach))
 
     def ignore(self, numbers: set[int]) -> None:
         """Ignore the answers to these requests."""
@@ -130,22 +124,22 @@ class Interfaces:
             del self._asked[number]
 
     def close(self) -> None:
-        """End all examinations without a call."""
+        """End all examinations without a call; while the run is only being stopped, go on."""
+        if not self._run.ending:
+            return
         for one in (self._of_start, *self._of.values()):
             if one is not None:
                 one.close()
 
 
 def _known(nodes: Sequence[RunNode]) -> Known:
-    return [(one, one.hello.network) for one in nodes if one.hello and one.hello.network]
+    return [(one, one.latest.network) for one in nodes if one.latest and one.latest.network]
 
 
 class Examination:
     """One examination: of all nodes at the start, or of the first of these, which is new."""
 
-    def __init__(
-        self, of: Interfaces, known: Known, done: Callable[[], None], *, newcomer: bool = False
-    ) -> None:
+    def __init__(self, of: Interfaces, known: Known, done: Done, *, newcomer: bool = False) -> None:
         self._of = of
         self._nodes = [node for node, _ in known]
         self._networks = [network for _, network in known]
@@ -166,7 +160,7 @@ class Examination:
         if len(self._nodes) > 1:
             self._ask(first(self._networks))
         else:
-            self._done()
+            self._done({}, ())
 
     def answered(self, number: int, verdicts: Iterable[tuple[AddressTrial, str]]) -> None:
         """Handle the answer to a request."""
@@ -208,7 +202,7 @@ class Examination:
     def _after_first(self) -> None:
         bad = interface_choice.bad(self._examined, self._verdicts)
         if not bad:
-            self._done()
+            self._done({}, ())
             return
         self._next = self._after_more
         self._ask(self._more(self._networks, bad))
@@ -220,4 +214,9 @@ class Examination:
                 self._of.equip(self._nodes[one.node], one.variables)
         for line in interface_choice.words([node.name for node in self._nodes], found):
             self._of.warn(line)
-        self._done()
+        self._done({}, ())
+
+
+def gate(run: Run) -> Interfaces:
+    """Return the gate of a run."""
+    return Interfaces(run)

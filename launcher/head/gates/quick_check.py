@@ -1,8 +1,9 @@
-"""The quick check of a run: compares its nodes before their workers start."""
+"""The gate of the quick check: compares the nodes of a run before their workers start."""
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from functools import partial
+
 from ...specs.host import all_devices
 from ..checks import compare, show
 from ..checks.compared_node import ComparedNode
@@ -13,58 +14,71 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...specs.job import JobSpec
-    from ..checks.compared_node import Outlier
     from ..checks.findings import Finding
+    from ..run.gate import Done
+    from ..run.run import Run
     from ..run.run_node import RunNode
+    from .file_lists import FileLists
 
 OF_PYTHON = frozenset({"torch", "nccl"})
 """Errors about packages of the workers' Python."""
 
 
-class QuickVerdict(NamedTuple):
-    """The consequences of the findings.
-
-    Attributes:
-        refused: for each node that cannot take part, the reason.
-        errors: these reasons as lines.
-    """
-
-    refused: dict[RunNode, str]
-    errors: list[str]
-
-
 class QuickCheck:
-    """Compares the nodes of a run; each warning is given once."""
+    """Compares the nodes of a run; prints each warning once."""
 
-    def __init__(self, spec: JobSpec, warn: Callable[[str], None]) -> None:
-        """Compare nothing yet; `warn` takes each warning."""
-        self._spec, self._warn = spec, warn
+    def __init__(self, run: Run) -> None:
+        """Compare nothing yet."""
+        self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
+        self._run, self._spec = run, run.spec
         self._told: set[str] = set()
+        self._lists: FileLists | None = None
 
-    def outliers(self, nodes: Sequence[RunNode]) -> Sequence[Outlier]:
-        """Return the nodes whose files differ from those of most nodes."""
-        return outlier_files(self._compared_nodes(nodes))
+    def check(self, nodes: Sequence[RunNode], done: Done) -> None:
+        """Compare all nodes of the start, or a node that has come with those that are there."""
+        run, compared = self._run.state, self._compared_nodes(nodes)
+        if run.started:
+            there = self._compared_nodes([node for node in run.nodes if not node.over])
+            found = [one for node in compared for one in compare.newcomer(node, there)]
+            self._judge(nodes, found, done)
+        elif outliers := outlier_files(compared):
+            answered = partial(self._on_files, nodes, compared, done)
+            self._run.state.do(self._file_lists().ask, nodes, outliers, answered)
+        else:
+            self._compare(nodes, compared, done, {})
 
-    def compare(
-        self, nodes: Sequence[RunNode], files: Mapping[str, list[str]] | None = None
-    ) -> QuickVerdict:
-        """Compare nodes that have sent HELLO.
+    def close(self) -> None:
+        """Do nothing: lists of files end within seconds, and an ended start ignores them."""
 
-        `files` tells for nodes with other files than most which these are.
-        """
-        return self._judge(nodes, compare.findings(self._compared_nodes(nodes), files or {}))
+    def _file_lists(self) -> FileLists:
+        if self._lists is None:
+            from .file_lists import FileLists
+
+            self._lists = FileLists(self._run.fleet, self._spec.job_id)
+        self._lists.cancel()
+        return self._lists
+
+    def _on_files(
+        self,
+        nodes: Sequence[RunNode],
+        compared: Sequence[ComparedNode],
+        done: Done,
+        files: Mapping[str, list[str]],
+    ) -> None:
+        self._run.handle(lambda _run: self._compare(nodes, compared, done, files))
+
+    def _compare(
+        self,
+        nodes: Sequence[RunNode],
+        compared: Sequence[ComparedNode],
+        done: Done,
+        files: Mapping[str, list[str]],
+    ) -> None:
+        """Compare all nodes; `files` has the names of differing files of some."""
+        self._judge(nodes, compare.findings(compared, files), done)
 
     def _compared_nodes(self, nodes: Sequence[RunNode]) -> list[ComparedNode]:
-        return [self._compared_node(node) for node in nodes if node.hello and node.hello.facts]
-
-    def compare_newcomer(self, node: RunNode, present: Sequence[RunNode]) -> str:
-        """Return why a node may not join others, "" if it may; print its warnings."""
-        if node.hello is None or node.hello.facts is None:
-            return ""
-        others = self._compared_nodes(present)
-        verdict = self._judge([node], compare.newcomer(self._compared_node(node), others))
-        return verdict.refused.get(node, "")
+        return [self._compared_node(node) for node in nodes if node.latest and node.latest.facts]
 
     def _compared_node(self, node: RunNode) -> ComparedNode:
         """Return a node in the form that is compared.
@@ -77,7 +91,8 @@ class QuickCheck:
         env = {name: text for name, text in found.facts.env.items() if name != "PYTHONPATH"}
         return found._replace(facts=found.facts._replace(files="", env=env))
 
-    def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding]) -> QuickVerdict:
+    def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding], done: Done) -> None:
+        """Print the warnings among findings, and refuse the nodes that the others are about."""
         errors = [one for one in found if self._is_error(one)]
         for line in show.lines([one for one in found if one not in errors]):
             if line not in self._told:
@@ -88,7 +103,12 @@ class QuickCheck:
             for name in one.nodes:
                 causes.setdefault(name, []).append(one.text)
         refused = {node: "; ".join(causes[node.name]) for node in nodes if node.name in causes}
-        return QuickVerdict(refused, show.lines(errors))
+        done(refused, show.lines(errors))
+
+    def _warn(self, line: str) -> None:
+        self._run.state.warn(line)
+        if observers := self._run.state.observers:
+            observers.warned(line)
 
     def _is_error(self, one: Finding) -> bool:
         """Return whether a finding ends the start.
@@ -101,8 +121,8 @@ class QuickCheck:
 
 
 def compared_node(node: RunNode) -> ComparedNode:
-    """Return a node that has sent its facts as it is compared."""
-    hello = node.hello
+    """Return a node that has sent its facts in the form that is compared."""
+    hello = node.latest
     assert hello is not None
     assert hello.facts is not None
     slots = node.node.slots
@@ -115,3 +135,8 @@ def compared_node(node: RunNode) -> ComparedNode:
         ahead=node.ahead,
         needs_torch=hello.facts.imports_torch,
     )
+
+
+def gate(run: Run) -> QuickCheck:
+    """Return the gate of a run."""
+    return QuickCheck(run)

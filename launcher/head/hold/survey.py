@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
+from .. import doors
 from ..run.run import Run, RunOverrides
 from ..run.run_signals import on_end_signal
 from ..run.run_state import RunState
@@ -46,7 +47,13 @@ class Survey:
         on_over: Callable[[], None],
     ) -> None:
         """Prepare it; `on_over` is called from the loop once it is over."""
-        self._run = Run(spec, fleet, console, owner=RunOverrides(self._on_ready, self._on_over))
+        self._run = Run(
+            spec,
+            fleet,
+            console,
+            gates=doors.gates,
+            owner=RunOverrides(self._on_ready, self._on_over),
+        )
         self.facts: Mapping[str, SurveyedNode] = {}
         self._tell = on_over
 

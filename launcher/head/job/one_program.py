@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..fleet.fleet import NodeFleet
     from ..output.screen import Screen
     from ..report.ending import Ending
-    from ..run.run import Asks, Happening, RunOverrides
+    from ..run.run import Happening, RunOverrides
     from ..run.run_node import RunNode
     from ..run.run_view import RunView
     from .job_socket import FindRun, RunAccess, RunHistory
@@ -59,20 +59,10 @@ class OneProgram:
         self.spec, self.end_signals = spec, spec.supervision.end_signals
         self.roles = (spec.role,)
         self._log = console.log
-        asks = self._asks(fleet)
-        self._run = Run(spec, fleet, console, doors.restart_policy, asks, owner)
+        self._run = Run(spec, fleet, console, doors.restart_policy, doors.gates, owner)
         self._run.effects.input_fd = input_fd
         self._hooks = doors.observe(self._run)
         self._ending: Ending | None = None
-
-    def _asks(self, fleet: NodeFleet) -> Asks | None:
-        """Return what makes what brings the folder of --sync to a node before its JOB."""
-        sync, log = self.spec.sync, self._log
-        if sync is None:
-            return None
-        from .synced_start import SyncedStart
-
-        return lambda *run: SyncedStart(sync, fleet, log, *run).prepare
 
     # -- its run ----------------------------------------------------------------------------
 

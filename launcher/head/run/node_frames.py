@@ -7,6 +7,7 @@ from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
+from .gate import GateStage
 from .restart_policy import BEYOND
 from .run_signals import on_late_signal
 from .run_view import RunPhase
@@ -25,7 +26,6 @@ def handler(run: RunState) -> Callable[[RunNode, int, bytes], None]:
     """Return a function that handles every kind of frame a node may send."""
     handlers: dict[int, Handler] = {
         frames.HELLO: partial(on_hello, run),
-        frames.REACHED: partial(on_reached, run),
         frames.STARTED: partial(on_started, run),
         frames.EXIT: partial(on_exit, run),
         frames.NOTE: partial(on_note, run),
@@ -41,16 +41,17 @@ def handler(run: RunState) -> Callable[[RunNode, int, bytes], None]:
     }
 
     def on_frame(node: RunNode, kind: int, body: bytes) -> None:
-        """Handle a frame.
+        """Handle a frame, or leave it to a gate.
 
         Raises:
             BadFrame: no such frame is expected now.
         """
-        if kind not in handlers:
-            raise frames.BadFrame("not expected in this job")
         if kind in _STARTED:
             check_started(run)
-        handlers[kind](node, body)
+        if kind in handlers:
+            handlers[kind](node, body)
+        else:
+            run.act.on_gate_frame(node, kind, body)
 
     return on_frame
 
@@ -85,12 +86,11 @@ def on_hello(run: RunState, node: RunNode, body: bytes) -> None:
     if hello.facts is not None:
         node.read_wall(hello.facts.wall, run.now - node.asked)
     node.connection.read_clock(hello.clock, run.now)
-    if not run.spec.checks.health_command or hello.problems:
-        _on_fit(run, node, hello)
+    node.latest = hello
+    if hello.problems:
+        _go_on(run, node, hello)
     else:
-        node.busy = True
-        run.unchecked[node] = hello
-        run.do(run.act.check_health, node)
+        run.check_node((GateStage.NODE,), node, partial(_on_checked, run, node, hello))
 
 
 def on_probed(run: RunState, node: RunNode, body: bytes) -> None:
@@ -99,49 +99,30 @@ def on_probed(run: RunState, node: RunNode, body: bytes) -> None:
     (rounds or run.startup.on_probed)(node, body)
 
 
-def on_reached(run: RunState, node: RunNode, body: bytes) -> None:
-    """Handle REACHED: the addresses of other nodes that a node reaches."""
-    run.startup.on_reached(node, body)
-
-
-def on_health(run: RunState, node: RunNode, why: str) -> None:
-    """Handle the result of the health command, run after a node's HELLO or before a round.
-
-    `why` is the reason to leave the node out, or "".
-    """
-    hello = run.unchecked.pop(node, None)
-    node.busy = False
-    if run.ending:
-        return
+def _on_checked(run: RunState, node: RunNode, hello: messages.Hello, why: str) -> None:
+    """Go on with a node that has passed the gates after its HELLO; `why` is the reason not to."""
     if not why:
         node.passed_at = run.now
-    if hello is None:
-        run.restarts.on_health(node, why)
-    elif not why:
-        _on_fit(run, node, hello)
+        _go_on(run, node, hello)
     elif run.started:
         run.restarts.on_hello(node, hello._replace(problems=(why,)))
     else:
         run.startup.fail(node, why)
 
 
-def _on_fit(run: RunState, node: RunNode, hello: messages.Hello) -> None:
+def _go_on(run: RunState, node: RunNode, hello: messages.Hello) -> None:
     if not run.started:
         run.startup.on_hello(node, hello)
-    elif hello.network is None or hello.problems:
+    elif hello.problems:
         run.restarts.on_hello(node, hello)
     else:
-        node.busy = True
-        there = [one for one in run.nodes if not one.over]
-        accept = partial(_accept, run, node, hello, node.asked)
-        run.startup.interfaces().examine_newcomer(node, hello, there, accept)
+        run.check_node((GateStage.MASTER, GateStage.START), node, partial(_offer, run, node, hello))
 
 
-def _accept(run: RunState, node: RunNode, hello: messages.Hello, asked: float) -> None:
-    """Offer a new node to the restart policy, unless the connection that sent HELLO is gone."""
-    if node.connection.connected and node.asked == asked:
-        node.busy = False
-        run.restarts.on_hello(node, hello)
+def _offer(run: RunState, node: RunNode, hello: messages.Hello, why: str) -> None:
+    """Offer a node that has come to the restart policy, unless its connection is gone."""
+    if node.connection.connected:
+        run.restarts.on_hello(node, hello._replace(problems=(why,) if why else ()))
 
 
 # -- while it runs ----------------------------------------------------------------------------

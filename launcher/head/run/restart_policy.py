@@ -51,10 +51,6 @@ if TYPE_CHECKING:
             """
             ...
 
-        def on_health(self, node: RunNode, why: str) -> None:
-            """Handle the result of the health command before a round; `why` is "" if it passed."""
-            ...
-
         def on_hello(self, node: RunNode, hello: Hello) -> None:
             """Handle the HELLO of a node that connects after the start."""
             ...
@@ -155,9 +151,6 @@ class NoRestarts:
 
     def on_start(self, start: AllReady, first: RunNode, probes: Mapping[RunNode, int]) -> None:
         """Do nothing."""
-
-    def on_health(self, node: RunNode, why: str) -> None:
-        """Do nothing: no health command runs after the start."""
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Do nothing: no node is reached again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from functools import partial
 
@@ -13,9 +14,9 @@ from ...specs.plan import Node
 from ..fleet.events import NodeSent
 from ..output.filter import OutputFilter
 from . import fleet_events, node_frames, run_signals, run_start
+from .gate import Gates, GateStage
 from .output import RunOutput
 from .restart_policy import NoRestarts
-from .run_effects import RunEffects
 from .run_node import RunNode, members
 from .run_state import RunState
 from .run_view import RunPhase, RunView
@@ -24,10 +25,9 @@ from .tasks import tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Concatenate, ParamSpec, Protocol, TypeAlias
 
-    from ...control.messages import NodeJob
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ..fleet.events import FleetEvent
@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
     from ..output.screen import Screen
     from ..report.ending import Ending
+    from ..stacks.view import RankView
     from .events import Observer, RunEvent
     from .restart_policy import RestartPolicy
     from .startup import AllReady
+    from .stdin import Stdin
+    from .workers import Workers
 
     P = ParamSpec("P")
     Happening: TypeAlias = Callable[Concatenate[RunState, P], object]
@@ -50,8 +53,6 @@ if TYPE_CHECKING:
             ...
 
     Restarts = Callable[[RunState], RestartPolicy]
-    SendJob = Callable[[RunNode, Callable[[NodeJob], NodeJob] | None], None]
-    Asks = Callable[[SendJob, Handle, Callable[[], RunView]], Callable[[RunNode], None]]
 
 
 class RunOverrides(NamedTuple):
@@ -70,6 +71,119 @@ class RunOverrides(NamedTuple):
     on_unreached: Callable[[RunNode], None] | None = None
 
 
+class RunEffects:
+    """The actions of one run (`RunActions`).
+
+    Attributes:
+        stages: the stages that have gates.
+        input_fd: the descriptor of the input that is forwarded to rank 0, if requested.
+        stdin: forwards this input; None before the start.
+    """
+
+    input_fd = 0
+    stdin: Stdin | None = None
+
+    def __init__(self, run: Run, console: Screen, owner: RunOverrides) -> None:
+        """Act for a run, unless its owner replaces the action."""
+        self._fleet, self._owner, self._handle = run.fleet, owner, run.handle
+        self._gates, self._send_job = run.gates, run.send_job
+        self.stages, self.check = run.gates.stages, run.gates.check
+        self.on_gate_frame = run.gates.on_frame
+        self._closers: list[Callable[[], object]] = []
+        self.log, self.status = console.log, console.status
+        self.label, self.label_node = run.output.label, run.output.label_node
+        self.suspend, self.send_beats = run.fleet.suspend, run.fleet.watch
+
+    # -- nodes ----------------------------------------------------------------------------------
+
+    def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
+        """Send these nodes a frame."""
+        for node in nodes:
+            node.send(frame)
+
+    def close_line(self, node: RunNode, reason: str) -> None:
+        """Close the connection to a node."""
+        node.connection.close(reason)
+
+    def expect_beats(self, node: RunNode) -> None:
+        """Expect heartbeats of this node from now on."""
+        self._fleet.expect_beats(node.connection)
+
+    def reach(self, node: RunNode) -> None:
+        """Start the node launcher of a lost or an added node."""
+        self._fleet.reach(node.connection)
+
+    def unreached(self, node: RunNode) -> None:
+        """Tell the owner of the run that a node could not be reached again."""
+        if self._owner.on_unreached is not None:
+            self._owner.on_unreached(node)
+
+    def ready(self, ready: AllReady) -> None:
+        """Start the workers, unless the owner of the run does so itself."""
+        if self._owner.on_ready is not None:
+            self._owner.on_ready(ready)
+        else:
+            self._handle(run_start.start, ready)
+
+    def forward_input(self, node: RunNode) -> None:
+        """Forward standard input to this node."""
+        from .stdin import Stdin
+
+        self.stdin = Stdin(self._fleet.loop, node.send, self.input_fd)
+
+    # -- gates ----------------------------------------------------------------------------------
+
+    def ask(self, node: RunNode) -> None:
+        """Send this node its JOB as soon as the gates before that let it pass."""
+        node.change_job = None
+
+        def on_checked(refused: Mapping[RunNode, str], _lines: Sequence[str]) -> None:
+            if refused:
+                self._handle(run_start.fail_start, node, refused[node])
+            else:
+                self._send_job(node)
+
+        self._gates.check((GateStage.JOB,), (node,), on_checked)
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def ask_allocation(self) -> None:
+        """Ask Slurm whether the job's allocation has ended."""
+        from .allocation_end import ask
+
+        def seen(end: str) -> None:
+            self._handle(run_signals.on_allocation, end)
+
+        self.close_too(ask(self._fleet.loop, os.environ, seen))
+
+    def show_stacks(self, nodes: Sequence[RunNode], workers: Workers) -> None:
+        """Print the stacks of the running ranks as soon as their nodes have sent them."""
+        from ..stacks.collect import collect
+        from ..stacks.show import StackText
+
+        def show(views: Mapping[int, RankView]) -> None:
+            self.log(StackText(views).text(gap="\n"), "error")
+
+        collect(self._fleet, nodes, workers, show)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def close_too(self, close: Callable[[], object]) -> None:
+        """Call `close` when the run is stopped or over."""
+        self._closers.append(close)
+
+    def close_services(self) -> None:
+        """Close the gates, and stop the search for other hosts."""
+        self._gates.close()
+        while self._closers:
+            self._closers.pop()()
+
+    def finish(self) -> None:
+        """End the run: close its services and tell its owner."""
+        self.close_services()
+        (self._owner.on_over or self._fleet.loop.stop)()
+
+
 class Run:
     """A program on some nodes of a fleet: passes events to its state, and carries out actions.
 
@@ -79,6 +193,7 @@ class Run:
     Attributes:
         state: the state of the run, changed only by `handle`.
         output: prints the output of the workers.
+        gates: hold its nodes back.
         debugging: the ranks that a debugger is attached to, or that wait for one.
         effects: carries out the actions.
     """
@@ -89,13 +204,13 @@ class Run:
         fleet: NodeFleet,
         console: Screen,
         restarts: Restarts = NoRestarts,
-        asks: Asks | None = None,
+        gates: Callable[[Run], Gates] = lambda _run: Gates(),
         owner: RunOverrides | None = None,
     ) -> None:
         """Prepare a run on those nodes of the fleet that are in the plan.
 
-        `asks` gets `send_job`, `handle` and `view`, and returns a function that sends a node its
-        JOB as soon as the node may have it. With None, JOB is sent at once.
+        Raises:
+            UsageError: the fleet has none of these nodes, or a gate before JOB cannot work.
         """
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self._console, self._greeting = console, owner.greeting if owner else None
@@ -103,14 +218,14 @@ class Run:
         nodes = members(spec.plan, fleet)
         size = window(len(nodes))
         self.output = RunOutput(console, OutputFilter(spec), size)
-        act = RunEffects(spec, fleet, console, self.output, owner or RunOverrides(), self.handle)
-        self._queue, self.effects = EventQueue(), act
+        self._queue, self.gates = EventQueue(), gates(self)
+        self.effects = RunEffects(self, console, owner or RunOverrides())
         times = self.loop.clock(), self.loop.awake()
-        self.state = RunState(spec, nodes, restarts, act, self._find, *times)
+        self.state = RunState(spec, nodes, restarts, self.effects, self._find, *times)
         self.debugging: set[int] = set()
         expire = partial(self.handle, fleet_events.time_passed)
         self._alarm = DueTimer(self.loop, self.loop.awake, expire)
-        act.ask = asks(self.send_job, self.handle, self.view) if asks else self.send_job
+        self.gates.open(GateStage.JOB)
         if (observer := self.state.restarts.observer) is not None:
             self.observe(observer)
 
@@ -174,12 +289,9 @@ class Run:
         """Send JOB to every connected node, and to each other node when it connects."""
         self.fleet.lend([node.connection for node in self.state.nodes], self.on_event)
         self.handle(run_start.begin)
-        if self.spec.checks.quick:
-            # Import it after JOB was sent, while the nodes prepare themselves.
-            self.loop.call_later(0.0, self._load_check)
-
-    def _load_check(self) -> None:
-        self.state.load_check()
+        if GateStage.START in self.gates.stages:
+            # Import them after JOB was sent, while the nodes prepare themselves.
+            self.loop.call_later(0.0, lambda: self.gates.open(GateStage.START))
 
     def wait(self) -> None:
         """Wait until the run is over, then give its nodes back to the fleet."""
@@ -243,10 +355,10 @@ class Run:
 
     # -- its nodes ------------------------------------------------------------------------------
 
-    def send_job(self, node: RunNode, change: Callable[[NodeJob], NodeJob] | None = None) -> None:
-        """Send JOB to a node; `change` may alter it for this node."""
+    def send_job(self, node: RunNode) -> None:
+        """Send JOB to a node that has passed the gates before it."""
         task, node.asked = self._task(node.node), self.loop.clock()
-        node.task = change(task) if change else task
+        node.task = node.change_job(task) if node.change_job else task
         node.connection.send_job(messages.pack(frames.JOB, node.task))
         if self.state.started and self._greeting is not None:
             node.send(self._greeting())

@@ -120,19 +120,20 @@ class RunNode:
         reason: why the node is UNUSABLE, LOST or ADDED; else "".
         task: the latest JOB; None before the first.
         hello: the answer to this JOB; None before it, and while the node is being reached again.
+        change_job: changes the next JOB for this node, set by a gate; None for no change.
+        latest: the latest HELLO, accepted or not; None before the first.
         done: the node's report of its end; a lost node may have sent one, too.
         verdicts: for each address of the master, "" or why the node cannot reach it.
         left: a message about processes that may still run on a lost node; "" for none.
         asked: the time when JOB was sent, on the loop's clock.
-        passed_at: the time of the last successful health command, on the loop's clock; None if it
-            must be run.
+        passed_at: the time at which it has last passed the gates of `GateStage.NODE`, on the loop's
+            clock; None if it must do so again.
         ahead: how many seconds the node's wall clock is ahead of this machine's, at least and at
             most; None if unknown.
         begun: whether the present node launcher was told to start workers.
         cleaned_up: whether the guard has reported that no process is left.
         limits: limits on the node's frames.
-        busy: whether a step with its own time limit runs there, so that the limits of the start do
-            not apply.
+        busy: whether a gate checks it, so that the limits of the start do not apply.
         left_out: whether the start went on without the node, so that a HELLO comes too late.
     """
 
@@ -143,7 +144,9 @@ class RunNode:
         self.state = NodeState.STARTING
         self.reason = ""
         self.task: NodeJob | None = None
+        self.change_job: Callable[[NodeJob], NodeJob] | None = None
         self.hello: Hello | None = None
+        self.latest: Hello | None = None
         self.verdicts: Sequence[str] = ()
         self.done: Done | None = None
         self.bound: NodeBindings | None = None
@@ -243,7 +246,7 @@ class RunNode:
         """
         if self.ended:
             self.left = ""
-        self.hello = self.done = self.bound = None
+        self.hello = self.latest = self.done = self.bound = None
         self.begun = self.cleaned_up = self.busy = self.left_out = False
         self.limits.unprinted = 0
         if self.state not in _ABSENT:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...common.errors import DsrunError
+    from .gate import Done, GateStage
     from .run_node import RunNode
     from .run_state import RunState
     from .startup import AllReady
@@ -44,11 +45,11 @@ class StartupOutbox:
         """Send this node its JOB."""
         self._do(self._run.act.ask, node)
 
-    def compare(self, nodes: Sequence[RunNode]) -> None:
-        """Compare these nodes; `Startup.on_compared` follows."""
-        self._decide(compare, self._run, nodes)
+    def check(self, stages: Sequence[GateStage], nodes: Sequence[RunNode], then: Done) -> None:
+        """Check these nodes by the gates of some stages."""
+        self._decide(self._run.check, stages, nodes, then)
 
-    def leave_out(self, causes: dict[RunNode, str]) -> None:
+    def leave_out(self, causes: Mapping[RunNode, str]) -> None:
         """Go on without these nodes, immediately."""
         _leave_out(self._run, causes)
 
@@ -73,7 +74,6 @@ def startup(run: RunState) -> Startup:
         least=least,
         batches=run.spec.batches,
         rounds=rounds,
-        compares=run.spec.checks.quick,
         verbose=run.spec.output.level == "debug",
     )
     return Startup(run.plan, run.nodes, run.timers, StartupOutbox(run), limits)
@@ -97,26 +97,6 @@ def call_off(run: RunState, reason: str) -> None:
         run.warn(reason)
 
 
-def compare(run: RunState, nodes: Sequence[RunNode]) -> None:
-    """Compare nodes; if files differ, first ask which ones."""
-    check = run.load_check()
-    outliers = check.outliers(nodes)
-    run.compared = nodes
-    if outliers:
-        run.do(run.act.list_files, nodes, outliers)
-    else:
-        run.startup.on_compared(check.compare(nodes))
-
-
-def on_files(run: RunState, nodes: Sequence[RunNode], files: Mapping[str, list[str]]) -> None:
-    """Finish a comparison, unless another one has begun since.
-
-    `files` has the names of the differing files, by the name of the first node of each kind.
-    """
-    if run.compared is nodes and not run.ending:
-        run.startup.on_compared(run.load_check().compare(nodes, files))
-
-
 def fail_start(run: RunState, node: RunNode, cause: str) -> None:
     """Go on without a node that cannot be prepared."""
     if run.started:
@@ -126,7 +106,7 @@ def fail_start(run: RunState, node: RunNode, cause: str) -> None:
         run.startup.fail(node, cause)
 
 
-def _leave_out(run: RunState, causes: dict[RunNode, str]) -> None:
+def _leave_out(run: RunState, causes: Mapping[RunNode, str]) -> None:
     """Go on without these nodes, and make them release what they have reserved."""
     for node, cause in causes.items():
         node.leave_out(cause)

@@ -23,7 +23,7 @@ from .workers import Workers, may_run_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from typing import Protocol
 
     from ...common.errors import DsrunError
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
-    from ..checks.compared_node import Outlier
     from ..fleet.node_connection import NodeConnection
-    from ..gates.quick_check import QuickCheck
     from ..shards.requests import ShardRequests
     from .events import Observers
+    from .gate import Done, GateStage
     from .restart_policy import RestartPolicy
     from .startup import AllReady
 
@@ -78,19 +77,21 @@ if TYPE_CHECKING:
             """Show this as the status line, which replaces itself."""
             ...
 
-        def list_files(self, nodes: Sequence[RunNode], outliers: Sequence[Outlier]) -> None:
-            """Find out which files differ between nodes; `run_start.on_files` follows.
-
-            Another request replaces the one before.
-            """
+        @property
+        def stages(self) -> Container[GateStage]:
+            """The stages that have gates."""
             ...
 
-        def check_health(self, node: RunNode) -> None:
-            """Run the health command on a node; `node_frames.on_health` follows."""
+        def check(self, stages: Sequence[GateStage], nodes: Sequence[RunNode], then: Done) -> None:
+            """Check nodes by the gates of some stages; called within a step, as is `then`."""
+            ...
+
+        def on_gate_frame(self, node: RunNode, kind: int, body: bytes) -> None:
+            """Pass a frame to the gate that handles its kind; called within a step."""
             ...
 
         def close_services(self) -> None:
-            """Stop the health command and the search for other hosts."""
+            """Close the gates, and stop the search for other hosts."""
             ...
 
         def forward_input(self, node: RunNode) -> None:
@@ -152,7 +153,6 @@ class RunState:
         workers: the running workers.
         shards: the shard queues of the workers; None without --shard_queue.
         observers: pass events to the observers; None if there are none.
-        compared: the nodes of the current or latest comparison.
         window: bytes of output that a node may send before it needs more credit.
         now: the time of the current step, on the loop's clock.
         timers: timers on a clock that does not count the time in which this process was stopped.
@@ -166,8 +166,6 @@ class RunState:
     started = abandoned = False
     observers: Observers | None = None
     error: DsrunError | None = None
-    compared: Sequence[RunNode] = ()
-    _check: QuickCheck | None = None
     _last_wait: Timer | None = None
     _told: frozenset[str] = frozenset()
 
@@ -203,7 +201,6 @@ class RunState:
         self.shards = _shards(self) if spec.workers.shard_queue else None
         self.window = window(len(nodes))
         self.staged = StagedStart(nodes[0], self.send)
-        self.unchecked: dict[RunNode, messages.Hello] = {}
         self._present = Remaining(lambda: self.nodes, lambda node: node.over)
         self._find = find
         self.restarts = restarts(self)
@@ -258,18 +255,29 @@ class RunState:
         """Send these nodes a frame."""
         self.do(self.act.send, nodes, frame)
 
-    def load_check(self) -> QuickCheck:
-        """Return the comparison of nodes, imported when it is first needed."""
-        if self._check is None:
-            from ..gates.quick_check import QuickCheck
+    def check(self, stages: Sequence[GateStage], nodes: Sequence[RunNode], then: Done) -> None:
+        """Check nodes by the gates of some stages, then call `then`; now if there are no gates."""
+        if any(stage in self.act.stages for stage in stages):
+            self.act.check(stages, nodes, then)
+        else:
+            then({}, ())
 
-            self._check = QuickCheck(self.spec, self._on_finding)
-        return self._check
+    def check_node(
+        self, stages: Sequence[GateStage], node: RunNode, then: Callable[[str], None]
+    ) -> None:
+        """Check a node by the gates of some stages.
 
-    def _on_finding(self, line: str) -> None:
-        self.warn(line)
-        if self.observers:
-            self.observers.warned(line)
+        `then` is called with the reason to refuse the node, "" for none; but not if the run has
+        ended since, or another JOB was sent to the node.
+        """
+        node.busy, asked = True, node.asked
+
+        def on_checked(refused: Mapping[RunNode, str], _lines: Sequence[str]) -> None:
+            if node.asked == asked and not self.ending:
+                node.busy = False
+                then(refused.get(node, ""))
+
+        self.check(stages, (node,), on_checked)
 
     def node_of(self, connection: NodeConnection) -> RunNode:
         """Return the node that has this connection."""
@@ -281,11 +289,6 @@ class RunState:
         self._of[connection] = added = RunNode(connection, place, len(self.nodes))
         self.nodes.append(added)
         return added
-
-    def compare(self, node: RunNode, others: Sequence[RunNode]) -> str:
-        """Return why a node may not join these others; "" if it may."""
-        quick = self.spec.checks.quick
-        return self.load_check().compare_newcomer(node, others) if quick else ""
 
     @property
     def stopping(self) -> bool:

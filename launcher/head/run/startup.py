@@ -11,11 +11,12 @@ from ...common.wording import ANOTHER_PYTHON
 from ...control import frames, messages
 from ...specs.plan import LOCALHOST, settle
 from ..fleet.hosts import by_cause, waiting_line
+from .gate import GateStage
 from .run_node import NodeState, assigned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
     from ...common.errors import DsrunError
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from ...specs.batch_plan import BatchPlan
     from ...specs.plan import Plan
     from ..fleet.mutes import MuteNodes
-    from ..gates.interfaces import Interfaces
-    from ..gates.quick_check import QuickVerdict
+    from .gate import Done
     from .run_node import RunNode
 
     class StartupActions(Protocol):
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
             """Show this as the status line, which replaces itself."""
             ...
 
-        def compare(self, nodes: Sequence[RunNode]) -> None:
-            """Compare all nodes, which have sent HELLO; `Startup.on_compared` follows."""
+        def check(self, stages: Sequence[GateStage], nodes: Sequence[RunNode], then: Done) -> None:
+            """Check nodes that have sent HELLO by the gates of some stages; `then` follows."""
             ...
 
-        def leave_out(self, causes: dict[RunNode, str]) -> None:
+        def leave_out(self, causes: Mapping[RunNode, str]) -> None:
             """Go on without these nodes; each has a reason why it cannot take part."""
             ...
 
@@ -101,7 +101,6 @@ class StartLimits(NamedTuple):
         least: the smallest number of nodes to start with; None if all are needed.
         batches: the elastic batch plan that the number of workers must fit, if there is one.
         rounds: whether the job is elastic, so that each round has its own port.
-        compares: whether nodes are compared once all have sent HELLO.
         verbose: whether an engine's output is shown at once.
     """
 
@@ -111,7 +110,6 @@ class StartLimits(NamedTuple):
     least: int | None = None
     batches: BatchPlan | None = None
     rounds: bool = False
-    compares: bool = False
     verbose: bool = False
 
 
@@ -160,9 +158,9 @@ class Startup:
         self._candidates: tuple[str, ...] = ()
         self.probes: Counter[RunNode] = Counter()
         self._unsettled = Remaining(lambda: self._nodes, lambda node: node.settled)
-        self._interfaces: Interfaces | None = None
         self._mutes: MuteNodes | None = None
-        self._examined = True
+        self._checked: tuple[RunNode, ...] = ()
+        self._passed = False
         self._master = ""
         self._ends: list[Timer] = []
         self._answers: Timer | None = None
@@ -182,8 +180,6 @@ class Startup:
         self._closed = True
         for timer in (*self._ends, *filter(None, [self._answers])):
             timer.cancel()
-        if self._interfaces is not None:
-            self._interfaces.close()
         self._act.status("")
 
     def fail(self, node: RunNode, cause: str) -> None:
@@ -255,16 +251,6 @@ class Startup:
         if not self._unprobed:
             self._choose_master()
 
-    def on_reached(self, node: RunNode, body: bytes) -> None:
-        """Handle REACHED: the addresses of other nodes that a node reaches.
-
-        Raises:
-            BadFrame: there was no REACH to answer.
-        """
-        if self._interfaces is None:
-            raise frames.BadFrame("REACHED without a REACH")
-        self._interfaces.on_reached(node, body)
-
     def _look(self) -> None:
         if self._closed or self._unsettled:
             return
@@ -274,23 +260,26 @@ class Startup:
         failed = self._failed()
         if failed or (failed := _problems(self._nodes)):
             self.give_up(failed)
-        elif self._limits.compares:
-            self._act.compare(tuple(self._nodes))
         else:
-            self._settle()
+            self._check(GateStage.START, self._settle)
 
-    def on_compared(self, verdict: QuickVerdict) -> None:
-        """Go on, without the nodes that differ if enough others remain."""
-        if self._closed:
-            return
-        if not verdict.refused:
-            self._settle()
-        elif self._drop(verdict.refused):
-            self._look()
-        else:
-            self.give_up(verdict.errors)
+    def _check(self, stage: GateStage, then: Callable[[], None]) -> None:
+        """Check all nodes; then go on, without those that are refused if enough others remain."""
+        self._checked = nodes = tuple(self._nodes)
 
-    def _drop(self, unfit: dict[RunNode, str]) -> bool:
+        def on_checked(refused: Mapping[RunNode, str], lines: Sequence[str]) -> None:
+            if self._closed or self._checked is not nodes:
+                return  # a later check goes on instead
+            if not refused:
+                then()
+            elif self._drop(refused):
+                self._look()
+            else:
+                self.give_up(lines or _by_cause(refused))
+
+        self._act.check((stage,), nodes, on_checked)
+
+    def _drop(self, unfit: Mapping[RunNode, str]) -> bool:
         """Drop nodes that cannot take part, if enough others remain; return whether that is so.
 
         A new first node may not hold the master port yet; then it is sent JOB again.
@@ -308,7 +297,7 @@ class Startup:
         return True
 
     def _failed(self) -> list[str]:
-        return by_cause({node.name: cause for node in self._nodes if (cause := _failed(node))})
+        return _by_cause({node: cause for node in self._nodes if (cause := _failed(node))})
 
     def _settle(self) -> None:
         unknown = [n for n in self._nodes if n.node.slots is None]
@@ -323,8 +312,8 @@ class Startup:
         assert first.hello is not None
         self._port = first.hello.port or self._plan.master_port or 0
         self._candidates = _candidates(self._plan, first)
-        self._master = ""
-        self._examine_interfaces()
+        self._master, self._passed = "", False
+        self._check(GateStage.MASTER, self._pass)
         if len(self._nodes) == 1 or first.hello.port is None:
             self._finish(self._candidates[0])
             return
@@ -361,31 +350,14 @@ class Startup:
             advice = f"check that --master_addr {given} is an address of node 0 ({first})"
             self.give_up([*reasons, *([advice] if given else [])])
 
-    def _examine_interfaces(self) -> None:
-        """Check that the nodes reach each other over the interfaces that workers would use."""
-        self._examined = not any(node.hello and node.hello.network for node in self._nodes)
-        if self._examined:
-            return
-        self.interfaces().examine(self._nodes, self._on_examined)
-
-    def interfaces(self) -> Interfaces:
-        """Return the examination of network interfaces, also used for nodes that come later."""
-        if self._interfaces is None:
-            from ..gates.interfaces import Interfaces
-
-            self._interfaces = Interfaces(
-                self._timers, self._act.send, lambda text: self._act.log(text, "warning")
-            )
-        return self._interfaces
-
-    def _on_examined(self) -> None:
-        self._examined = True
+    def _pass(self) -> None:
+        self._passed = True
         self._finish(self._master)
 
     def _finish(self, address: str) -> None:
-        """Use this address of the master; finish once the interfaces are examined as well."""
+        """Use this address of the master; finish once the nodes have passed all gates as well."""
         self._master = address
-        if self._master and self._examined:
+        if self._master and self._passed:
             self.close()
             self._act.ready(AllReady(self._plan, address, self._port))
 
@@ -462,6 +434,10 @@ def _candidates(plan: Plan, first: RunNode) -> tuple[str, ...]:
 
     assert first.hello is not None
     return master_candidates(first.node, first.hello, plan.master_addr)
+
+
+def _by_cause(causes: Mapping[RunNode, str]) -> list[str]:
+    return by_cause({node.name: cause for node, cause in causes.items()})
 
 
 def _failed(node: RunNode) -> str:

@@ -86,7 +86,7 @@ def _common(spec: JobSpec) -> NodeJob:
         held=spec.held,
         payload=spec.payload,
         facts=spec.checks.quick,
-        reach=_may_span_machines(spec),
+        reach=may_span_machines(spec),
         debug_secret=system.urandom(16).hex() if spec.debug else "",
         part=spec.role,
         sample=spec.watch.sample or (SAMPLE if spec.hooks.metrics_file else 0.0),
@@ -104,7 +104,7 @@ def _may_debug(spec: JobSpec, node: Node) -> bool:
     return not settled or any(map(spec.debug.has, ranks))
 
 
-def _may_span_machines(spec: JobSpec) -> bool:
+def may_span_machines(spec: JobSpec) -> bool:
     """Return whether nodes should try each other's addresses: there may be several machines."""
     hosts = len({node.host.name for node in spec.plan.nodes})
     several = max(hosts, spec.elastic.most if spec.elastic else 1) > 1

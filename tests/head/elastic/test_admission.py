@@ -66,7 +66,7 @@ def test_a_node_that_comes_back_is_compared_with_those_that_are_there(
     job = lost(fleet_of, checks=CheckPolicy(strict=strict))
     present = job.run.state.nodes[0]
     assert present.hello is not None
-    present.hello = present.hello._replace(facts=facts())
+    present.latest = present.hello._replace(facts=facts())
     other = facts(wall=time.time(), env={"NCCL_DEBUG": "WARN"})
     for attempt in range(2):
         job.fleet.node("n1").hello(facts=other)
@@ -88,7 +88,7 @@ def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
     job = lost(fleet_of)
     present = job.run.state.nodes[0]
     assert present.hello is not None
-    present.hello = present.hello._replace(facts=facts())
+    present.latest = present.hello._replace(facts=facts())
     older = facts().versions | {"torch": "2.3.0"}
     job.fleet.node("n1").hello(facts=facts(wall=time.time(), versions=older))
     job.fleet.step()

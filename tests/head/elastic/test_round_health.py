@@ -19,6 +19,8 @@ from ...support.fake_fleet import losses
 from ...support.run_nodes import plan_of, sent_nodes
 
 if TYPE_CHECKING:
+    from dsrun.launcher.head.run.run_node import RunNode
+
     from ...support.elastic_run import FleetOf
 
 CHECKS = CheckPolicy(health_command="check", health_timeout=20.0)
@@ -189,7 +191,12 @@ def test_the_end_of_a_job_stops_the_command(fleet_of: FleetOf) -> None:
 def test_having_passed_counts_for_a_while(seconds: float, fresh: bool) -> None:
     (node,) = sent_nodes(plan_of(1))
     asked: list[object] = []
-    health = RoundHealth(needed=True, clock=lambda: seconds, check=asked.append)
+
+    def check(node: RunNode) -> None:
+        node.busy = True
+        asked.append(node)
+
+    health = RoundHealth(needed=True, clock=lambda: seconds, check=check)
     assert not health.passed([node])
     node.passed_at = 0.0
     assert health.passed([node]) is fresh

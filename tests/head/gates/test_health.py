@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
+from dsrun.launcher.head.gates.health import gate
 from dsrun.launcher.head.run import run_signals
+from dsrun.launcher.head.run.gate import Gates, GateStage
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.environment import ForwardedEnv
@@ -14,12 +16,12 @@ from dsrun.launcher.specs.policies import CheckPolicy
 
 from ...support import exec_nodes
 from ...support.fake_fleet import refusal
+from ...support.fake_gates import FakeGate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.run.run import Run, SendJob
-    from dsrun.launcher.head.run.run_node import RunNode
+    from dsrun.launcher.head.run.run import Run
 
     from ...support.fake_fleet import FakeFleet
 
@@ -59,10 +61,14 @@ def test_the_command_runs_on_each_node_as_a_worker_would(fleet_of: FleetOf) -> N
 def test_its_folder_is_that_of_the_job_on_that_node(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0")
 
-    def asks(send_job: SendJob, *_run: object) -> Callable[[RunNode], None]:
-        return lambda node: send_job(node, lambda task: task._replace(workdir="/copy"))
+    folder = FakeGate()
 
-    fleet.prepare(checks=CHECKS, asks=asks).begin()
+    def gates(run: Run) -> Gates:
+        return Gates([(GateStage.JOB, lambda: folder), (GateStage.NODE, lambda: gate(run))])
+
+    fleet.prepare(checks=CHECKS, gates=gates).begin()
+    folder.held[0][0].change_job = lambda task: task._replace(workdir="/copy")
+    folder.passes()
     fleet.node("n0").hello()
     fleet.step()
     (asked,) = exec_nodes.asked(fleet.node("n0"))

@@ -9,7 +9,9 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.checks.findings import TABLE
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.gates.file_lists import PATIENCE
+from dsrun.launcher.head.gates.quick_check import gate
 from dsrun.launcher.head.run import run_start
+from dsrun.launcher.head.run.gate import Gates, GateStage
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.sync import SyncSpec
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.run.run_node import RunNode
 
     from ...support.fake_fleet import FakeFleet
 
@@ -115,20 +118,33 @@ def test_an_elastic_job_that_needs_all_nodes_does_not_start(fleet_of: FleetOf) -
 def test_files_beside_those_that_were_copied_do_not_matter(fleet_of: FleetOf) -> None:
     env = {**facts().env, "PYTHONPATH": "/copy/src"}
     odd = {"files": "1" * 64, "env": env}
-    job, _ = begin(fleet_of, odd, sync=SyncSpec("/proj", 1, {}))
+    gates = {"gates": lambda run: Gates([(GateStage.START, lambda: gate(run))])}
+    job, _ = begin(fleet_of, odd, sync=SyncSpec("/proj", 1, {}), **gates)
     assert job.node("n1").got(frames.PROBE)()
     assert job.said() == []
 
 
 def test_a_newcomer_is_compared_with_the_others(fleet_of: FleetOf) -> None:
-    job, run = begin(fleet_of, {"versions": OLDER, **LOW})
-    assert job.said("warning") == [NOFILE]
-    check, (first, second, third) = run.state.load_check(), run.state.nodes
-    assert check.compare_newcomer(second, [first]) == ""
-    assert check.compare_newcomer(third, [first]) == "torch 2.3, but 2.4 on n0"
+    job, run = begin(fleet_of, {"versions": OLDER, **LOW}, gates=lambda _run: Gates())
+    found: list[dict[RunNode, str]] = []
+    first, second, third = run.state.nodes
+    run.state.started = True
+    for late in (second, third):
+        late.lose("gone")
+
+    def refused(node: RunNode) -> dict[RunNode, str]:
+        nodes = (node,)
+        run.handle(lambda _run: check.check(nodes, lambda causes, _lines: found.append({**causes})))
+        return found.pop()
+
+    check = gate(run)
+    assert refused(second) == {}
+    assert refused(third) == {third: "torch 2.3, but 2.4 on n0"}
+    assert job.said() == [NOFILE]
+    assert refused(third) != {}
     assert job.said() == [], "each warning once"
-    third.ask_again()
-    assert check.compare_newcomer(third, [first]) == ""
+    first.latest = None
+    assert refused(third) == {}, "nobody is there to compare it with"
 
 
 # -- files that differ ----------------------------------------------------------------------------

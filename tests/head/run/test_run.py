@@ -12,6 +12,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run import run_signals, run_start
+from dsrun.launcher.head.run.gate import GateStage
 from dsrun.launcher.head.run.run_signals import progress
 from dsrun.launcher.head.run.run_state import CAUSE_WAIT, LAST_MARGIN, RunState
 from dsrun.launcher.head.run.run_view import RunPhase
@@ -21,11 +22,10 @@ from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_fleet import refusal, story
+from ...support.fake_gates import FakeGate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from dsrun.launcher.head.run.run_node import RunNode
 
     from ...support.fake_fleet import FakeFleet
 
@@ -119,12 +119,12 @@ def test_a_node_that_connects_later_gets_its_job_then(fleet_of: FleetOf) -> None
 
 def test_a_node_that_is_prepared_first_gets_its_job_as_it_is_there(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
-    asked: list[RunNode] = []
-    run = job.prepare(asks=lambda *_run: asked.append)
-    run.begin()
+    gate = FakeGate()
+    job.prepare(gates=gate.at(GateStage.JOB)).begin()
     assert [job.kinds(name) for name in job.hosts] == [[], []]
-    assert [node.name for node in asked] == ["n0", "n1"]
-    run.send_job(asked[1], lambda task: task._replace(workdir="/there"))
+    assert [[node.name for node in held] for held in gate.held] == [["n0"], ["n1"]]
+    gate.held[1][0].change_job = lambda task: task._replace(workdir="/there")
+    gate.passes(1)
     assert job.kinds("n0") == []
     ((kind, task),) = job.news("n1")
     assert (kind, task["workdir"], task["host"]) == ("JOB", "/there", "n1")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.head.run import run_start
-from dsrun.launcher.head.run.run import RunOverrides
-from dsrun.launcher.head.run.run_effects import RunEffects
+from dsrun.launcher.head.run.run import RunEffects, RunOverrides
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.head.run.startup import AllReady
 
@@ -25,8 +24,7 @@ READY = AllReady(plan_of(2), "n0", 29500)
 def effects(owner: RunOverrides) -> tuple[RunEffects, Any]:
     """Return the actions of a run, and what records all that they use."""
     world: Any = Recorder()
-    made = RunEffects(world.spec, world.fleet, world.console, world.output, owner, world.handle)
-    return made, world
+    return RunEffects(world, world.console, owner), world
 
 
 def test_workers_start_at_once_unless_whoever_has_the_run_starts_them() -> None:
@@ -56,7 +54,7 @@ def test_services_are_closed_once_and_before_the_end(owned: bool) -> None:
     made.finish()
     assert closed == ["watch", "over"][: 1 + owned]
     made, world = effects(RunOverrides())
-    assert world.after(made.finish) == [("fleet.loop.stop",)]
+    assert world.after(made.finish) == [("gates.close",), ("fleet.loop.stop",)]
 
 
 def test_what_is_to_be_closed_with_a_run_is_closed_once(fleet_of: FleetOf) -> None:

@@ -38,6 +38,7 @@ class Played:
         self.nodes = list(sent_nodes(plan))
         nodes: list[Any] = self.nodes
         self.act: Any = Recorder()
+        vars(self.act)["stages"] = frozenset()
         self.state = RunState(spec, nodes, NoRestarts, self.act, nobody, 0.0, 0.0)
         self.now = 0.0
 

@@ -13,6 +13,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import fleet_events, run_start, startup
+from dsrun.launcher.head.run.gate import GateStage
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
@@ -499,6 +500,9 @@ def test_nodes_that_answer_one_by_one_cost_as_much_as_they_are() -> None:
             port = 29500 if node is nodes[0] else None
             facts = ("0.1.0", node.name, node.name, "3.11.7", "cpu", (), 1, port, ("10.0.0.1",), ())
             startup.on_hello(node, messages.Hello(*facts, 0.0))
+        for stage in (GateStage.START, GateStage.MASTER):
+            ((_, then),) = [one[-2:] for one in done.calls if one[:2] == ("check", (stage,))]
+            then({}, ())
         ((_, body),) = frames.Decoder().feed(done.calls[-1][2])
         verdicts = ("",) * len(messages.unpack(messages.Probe, body).candidates)
         ((_, answer),) = frames.Decoder().feed(

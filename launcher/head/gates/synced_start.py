@@ -1,4 +1,4 @@
-"""Brings the folder of --sync to each node of a run before its JOB."""
+"""The gate of --sync: brings a folder to each node of a run before its JOB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import partial
 from ...common.text import plain
 from ...specs.environment import to_wire
 from ..fleet.hosts import by_cause
-from ..run.run_start import fail_start
 from ..run.tasks import is_child
 from ..sync.node_sync import NodeSync
 from ..sync.shared import SharedProbe
@@ -16,14 +15,12 @@ from ..sync.source import SyncSource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...control.messages import NodeJob
-    from ...specs.sync import SyncSpec
-    from ..fleet.fleet import NodeFleet
-    from ..run.run import Handle, SendJob
+    from ..run.gate import Done
+    from ..run.run import Run
     from ..run.run_node import RunNode
-    from ..run.run_view import RunView
     from ..sync.node_sync import Copy
 
 NAMED = 5
@@ -31,32 +28,18 @@ NAMED = 5
 
 
 class SyncedStart:
-    """Has the folder on each node before the node gets its JOB."""
+    """Copies the folder to each node, unless the node shares it."""
 
-    def __init__(
-        self,
-        sync: SyncSpec,
-        fleet: NodeFleet,
-        log: Callable[[str, str], None],
-        send_job: SendJob,
-        handle: Handle,
-        view: Callable[[], RunView],
-    ) -> None:
+    def __init__(self, run: Run) -> None:
         """Read the folder.
-
-        Args:
-            sync: the folder, and what to leave out.
-            fleet: has the nodes.
-            log: prints a message, given its text and maybe a level.
-            send_job: sends a node its JOB, given what returns the task as it is there, or None.
-            handle: is told of a node that cannot have the folder.
-            view: returns how the run is now.
 
         Raises:
             UsageError: it cannot be read, or is too large.
         """
-        self._fleet, self._log = fleet, log
-        self._send_job, self._handle, self._view = send_job, handle, view
+        sync = run.spec.sync
+        assert sync is not None
+        self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
+        self._fleet, self._log, self._view = run.fleet, run.log, run.view
         self._source = SyncSource(sync, os.environ)
         self._probe = SharedProbe(sync.source)
         self._unsettled: set[RunNode] = set()
@@ -66,31 +49,36 @@ class SyncedStart:
         self._moved = {path: place for path, place in moved.items() if place in paths}
         self._name_the_rest()
 
-    def prepare(self, node: RunNode) -> None:
-        """Have the folder on a node, then send it JOB; this machine's own uses the folder."""
+    def check(self, nodes: Sequence[RunNode], done: Done) -> None:
+        """Copy the folder to a node; this machine's own node uses the folder itself."""
+        (node,) = nodes
         if is_child(self._view().spec, node.node):
-            self._send_job(node, None)
+            done({}, ())
             return
         one = NodeSync(
             self._source,
             self._probe,
-            partial(self._on_outcome, node),
+            partial(self._on_outcome, node, done),
             wanted=lambda: not self._view().ending,
             log=lambda text: self._log(f"{node.name}: {text}", "debug"),
         )
         self._unsettled.add(node)
         one.begin(self._fleet.commands, self._fleet.nodes[node.connection.number])
 
-    def _on_outcome(self, node: RunNode, outcome: Copy | str) -> None:
+    def close(self) -> None:
+        """Do nothing: a copy under way ends by itself once the run does."""
+
+    def _on_outcome(self, node: RunNode, done: Done, outcome: Copy | str) -> None:
         self._unsettled.discard(node)
         self._note_number(node, outcome)
         if isinstance(outcome, str):
-            self._handle(fail_start, node, outcome)
-        elif not outcome.folder:
-            self._log(f"{node.name}: shares the --sync folder", "debug")
-            self._send_job(node, None)
+            done({node: outcome}, ())
+            return
+        if outcome.folder:
+            node.change_job = partial(self._placed, outcome)
         else:
-            self._send_job(node, partial(self._placed, outcome))
+            self._log(f"{node.name}: shares the --sync folder", "debug")
+        done({}, ())
 
     def _placed(self, copy: Copy, task: NodeJob) -> NodeJob:
         """Return the task of a node that has a copy of the folder."""
@@ -152,3 +140,12 @@ def placed(task: NodeJob, moved: Mapping[str, str], copy: str) -> NodeJob:
 def _named(names: list[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return plain(", ".join(names[:NAMED])) + more
+
+
+def gate(run: Run) -> SyncedStart:
+    """Return the gate of a run.
+
+    Raises:
+        UsageError: the folder cannot be read, or is too large.
+    """
+    return SyncedStart(run)

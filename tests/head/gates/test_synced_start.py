@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import NodeJob
 from dsrun.launcher.head.fleet.events import NodeConnected
-from dsrun.launcher.head.job.synced_start import SyncedStart, placed
+from dsrun.launcher.head.gates.synced_start import placed
 from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.policies import WorkerPolicy
 from dsrun.launcher.specs.program import Program
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsrun.launcher.head.run.run import Run
-    from dsrun.launcher.head.run.run_node import RunNode
 
     from ...support.fake_fleet import FakeFleet
 
@@ -38,12 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _synced(job: FakeFleet, folder: Path, **more: Any) -> Run:
-    synced = spec(folder, script="x.py")
-
-    def asks(*of: Any) -> Callable[[RunNode], None]:
-        return SyncedStart(synced, job.fleet, job.console.log, *of).prepare
-
-    run = job.prepare(workdir=str(folder), asks=asks, **more)
+    run = job.prepare(workdir=str(folder), sync=spec(folder, script="x.py"), **more)
     run.begin()
     job.step()
     return run
