@@ -6,7 +6,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...specs.plan import OWN_PYTHON
 from ..fleet.hosts import by_cause
-from .findings import Severity
+from .findings import Severity, line
 from .stages import UNRESOLVED, in_order
 from .tables import GREEN, RED, YELLOW, CheckedState
 
@@ -94,6 +94,4 @@ def _counted(number: int, what: str) -> str:
 
 
 def _line(one: Finding) -> str:
-    from .show import line
-
     return line(one).removeprefix("check: ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...specs.host import all_devices
-from ..checks import compare, show
+from ..checks import compare, findings
 from ..checks.compared_node import ComparedNode
 from ..checks.findings import Severity
 from ..checks.versions import outlier_files
@@ -94,7 +94,7 @@ class QuickCheck:
     def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding], done: Done) -> None:
         """Print the warnings among findings, and refuse the nodes that the others are about."""
         errors = [one for one in found if self._is_error(one)]
-        for line in show.lines([one for one in found if one not in errors]):
+        for line in findings.lines([one for one in found if one not in errors]):
             if line not in self._told:
                 self._told.add(line)
                 self._warn(line)
@@ -103,7 +103,7 @@ class QuickCheck:
             for name in one.nodes:
                 causes.setdefault(name, []).append(one.text)
         refused = {node: "; ".join(causes[node.name]) for node in nodes if node.name in causes}
-        done(refused, show.lines(errors))
+        done(refused, findings.lines(errors))
 
     def _warn(self, line: str) -> None:
         self._run.state.warn(line)

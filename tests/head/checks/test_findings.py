@@ -1,10 +1,10 @@
-"""The table of findings, and that the documentation has every row of it."""
+"""The table of findings, whose rows the documentation has, and findings as lines."""
 
 from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.checks.findings import TABLE, Severity, finding
+from dsrun.launcher.head.checks.findings import MOST, TABLE, Severity, finding, lines
 
 from ...support.checkout import CHECKOUT
 
@@ -27,3 +27,16 @@ def test_a_finding_has_the_severity_and_advice_of_its_row() -> None:
     found = finding("torch", ["n1", "n2", "n1"], "text")
     rule = TABLE["torch"]
     assert found == ("torch", Severity.ERROR, ("n1", "n2"), "text", rule.advice)
+
+
+def test_a_line_says_who_what_and_what_to_do() -> None:
+    found = finding("clock", ["n1", "n2", "n3", "n7"], "the clock is off")
+    assert lines([found]) == [f"check: n[1-3], n7: the clock is off; {TABLE['clock'].advice}"]
+
+
+def test_of_many_findings_of_a_kind_the_rest_are_counted() -> None:
+    found = [finding("clock", [f"n{at}"], f"off by {at}") for at in range(MOST + 3)]
+    shown = lines([*found, finding("shm", ["n1"], "full")])
+    assert len(shown) == MOST + 2
+    assert shown[MOST] == "check: 3 more findings of this kind (clock)"
+    assert shown[-1].startswith("check: n1: full; ")
