@@ -6,10 +6,9 @@ values that it uses, and let it observe the run.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ... import __version__
 from ...common import system
+from ...common.entry import load
 from ...common.output_file import is_page
 from ...specs.job import JobSpec
 from ...specs.program import command_lines
@@ -131,12 +130,12 @@ def painter(
     """
     programs = {} if spec is None else spec.programs
     ends = {} if spec is None or isinstance(spec, JobSpec) else spec.role_ends
-    timeline = import_module("..picture.timeline", __package__).of_job(clock, ends)
+    timeline = load("..picture.timeline:of_job", __package__)(clock, ends)
     observe_runs(timeline.observe)
 
     def draw(ending: Ending) -> str:
-        draws = import_module("..picture.page", __package__).page
-        job = import_module("..picture.about", __package__).PictureHead
+        draws = load("..picture.page:page", __package__)
+        job = load("..picture.about:PictureHead", __package__)
         about = job(command_lines(programs), __version__, system.time() - timeline.now)
         page: str = draws(ending.data, ending.text, timeline, about)
         return page
