@@ -1,4 +1,4 @@
-"""Device vendors: what the launcher knows about each, and an interface for training code.
+"""Device vendors: the launcher's facts about each, and an interface for training code.
 
 The launcher's part does not need torch. Importing this package imports nothing. The two functions
 here are for training code, and import torch when they are called.
@@ -12,11 +12,11 @@ __all__ = ["get_accelerator", "set_accelerator"]
 
 
 def get_accelerator() -> "TrainingAccelerator":
-    """Return this process's accelerator: the one that was set, else the one detected first.
+    """Return this process's accelerator: the one that was set, or the first one detected.
 
     Raises:
         RuntimeError: DSRUN_ACCELERATOR or DS_ACCELERATOR names one that torch cannot use here.
-        ValueError: one of them names an accelerator that dsrun does not know.
+        ValueError: a variable names an accelerator unknown to dsrun.
     """
     from .training import chosen
 

@@ -1,4 +1,4 @@
-"""Which vendor's devices this machine has, and which of them a process started here would see.
+"""The vendor of this machine's devices, and the devices that a process started here would see.
 
 Only device files and the environment are read: torch and the vendors' libraries take seconds to
 load, and may be missing where the launcher runs.
@@ -69,7 +69,7 @@ def locate(
     environ: Mapping[str, str],
     root: str = "/",
 ) -> dict[str, str]:
-    """Return the PCI address of each entry for which it is known; no vendor's library is used."""
+    """Return the PCI address of each entry, if known; no vendor's library is used."""
     from .hardware.locate import locate as addresses
 
     return addresses(accelerator, entries, _outer(accelerator, environ), environ, root)

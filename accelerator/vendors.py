@@ -46,11 +46,11 @@ class Accelerator:
         numbered_by: a file of a device with its number in masks; without one, masks count devices.
         parts: paths below a device, with NUMBER, that count the parts to which masks refer; the
             first with a match is used.
-        joined: how many parts make one device if the environment has `VARIABLE=value`; 0 for all
-            parts.
+        joined: the number of parts that make one device if the environment has `VARIABLE=value`;
+            0 for all parts.
         information: a folder with one folder for each PCI address, whose file `information` has
             minor number, UUID and model: NVIDIA's, below /proc.
-        built_in: how many devices exist without a file.
+        built_in: the number of devices that exist without a file.
         env_prefixes: prefixes of variables that a job needs on every node. Masks are excluded even
             if a prefix matches: what the runner may see does not apply to another node.
     """

@@ -9,11 +9,11 @@ shuffle; with four rounds they can."""
 
 
 class Permutation:
-    """The numbers below `size` in an order that a key determines, without a list of them.
+    """The numbers below `size` in an order that a key determines, without a list in memory.
 
     A number is a row and a column of the smallest table that holds all numbers. In each round the
-    row moves by what a random table has for the column, and then the column by what another table
-    has for the row. Each of these steps can be undone, so no two numbers get the same place. A
+    row moves by the entry of a random table for the column, and then the column by the entry of
+    another table for the row. Each of these steps can be undone, so no two numbers get one place. A
     result beyond the last number goes through the rounds again. Memory use is a few tables of the
     square root of `size`.
 

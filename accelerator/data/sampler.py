@@ -1,4 +1,4 @@
-"""Which samples each rank trains on, exact to the sample when the number of ranks changes."""
+"""The samples for each rank, exact to the sample when the number of ranks changes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ElasticSampler:
             size: the number of samples of the data set.
             rank: this rank among those that share the data set; RANK, or 0, if not given.
             world_size: the number of these ranks; WORLD_SIZE, or 1, if not given.
-            shuffle: whether each epoch has its own random order; if not, that of the data set.
+            shuffle: whether each epoch has a random order; if not, the data set's order is used.
             seed: determines the random orders; must be equal on all ranks.
             batch: each rank's samples in an epoch are a multiple of this. If it is the DataLoader's
                 batch_size, no batch is short.
@@ -98,7 +98,7 @@ class ElasticSampler:
     def trained(self, samples: int) -> None:
         """Advance by this many samples of each rank; after the last ones the next epoch begins.
 
-        All ranks must call it with the same number, after the optimizer's step and before the state
+        All ranks must pass an equal number, after the optimizer's step and before the state
         is saved.
 
         Raises:
@@ -125,7 +125,7 @@ class ElasticSampler:
         Call it before iterating over the DataLoader.
 
         Raises:
-            ValueError: it was saved for another order, in which it means other samples.
+            ValueError: the state was saved for another order, in which it means other samples.
         """
         for name, ours in self._order_of().items():
             if state[name] != ours:

@@ -72,15 +72,15 @@ class ShardQueue:
         shuffle: bool = True,
         growing: bool = False,
     ) -> None:
-        """Open a queue; every worker that opens it must pass the same arguments.
+        """Open a queue; every worker that opens it must pass equal arguments.
 
         Args:
             name: the name of the queue in the job.
             size: samples of the data set; None for a stream, which has no end.
             shard: samples per shard; the last one of a data set may be short.
             seed: determines, with the epoch, the order of the shards.
-            epochs: how many times all shards are given out; an epoch begins when the one before is
-                done.
+            epochs: the number of times that all shards are given out; an epoch starts when the
+                previous one is done.
             shuffle: whether the order of the shards is random; a stream is never shuffled.
             growing: whether a stream has only the samples that `grow` has announced.
 
@@ -101,7 +101,7 @@ class ShardQueue:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
+        """Close the queue."""
         self.close()
 
     def __iter__(self) -> Iterator[Shard]:
@@ -112,7 +112,7 @@ class ShardQueue:
     def take(self, *, wait: bool = True) -> Shard | None:
         """Take a shard; return None when all epochs are done, and set `over`.
 
-        While other workers have all shards that are left, wait: one may come back. Without `wait`,
+        While other workers have all remaining shards, wait: one may be given back. Without `wait`,
         return None then as well.
 
         Raises:
@@ -135,7 +135,7 @@ class ShardQueue:
 
         Raises:
             ValueError: the shard no longer belongs to this worker, or has fewer samples.
-            ConnectionError: as for `take`.
+            ConnectionError: see `take`.
         """
         count = len(shard) if samples is None else samples
         upto = shard.start + count
@@ -144,7 +144,7 @@ class ShardQueue:
             self._line.taken.discard((shard.epoch, shard.number))
 
     def grow(self, size: int, *, last: bool = False) -> None:
-        """Announce how many samples a growing stream has; with `last`, it ends there.
+        """Announce the number of samples of a growing stream; with `last`, the stream ends there.
 
         Only whole shards are given out, until the last one, which may be short.
 

@@ -1,4 +1,4 @@
-"""One queue of shards: which of them are taken, by whom, and which are done. Pure."""
+"""One queue of shards: the free, the taken and the done ones. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SHARDS = 10**9
 """The most shards of a shuffled epoch; the tables of the order then take some MB."""
 
 MOST_HELD = 1024
-"""Shards that one holder may have taken and not done; this bounds the length of a position."""
+"""Maximum shards that a holder has taken and not done; this limits the length of a position."""
 
 _HUGE = 1 << 62
 
@@ -26,8 +26,9 @@ class ShardTable:
     """One queue of shards, which any number of holders take and do.
 
     A shard is identified by its epoch and its number, which is its place in the order of that
-    epoch. Numbers are given out in order. So all shards below the next number are done, except for
-    the few that are taken or were given back: neither memory nor a position grows with the data.
+    epoch. Numbers are given out in order. All shards below the next number are therefore done,
+    except for the few that are taken or were given back: neither memory nor a position grows with
+    the data.
 
     An epoch begins when all shards of the one before it are done.
 

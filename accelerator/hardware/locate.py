@@ -1,4 +1,4 @@
-"""The PCI address of each entry of a mask, as far as the kernel shows it."""
+"""The PCI address of each entry of a mask, as far as the kernel reveals it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DevicePlace:
     Attributes:
         address: the address of its PCI function.
         name: its UUID, or its own number for masks; "" if it has neither.
-        cards: how many devices come before it, whatever parts each has.
+        cards: the number of devices before it, whatever parts each has.
     """
 
     def __init__(self, address: str, name: str = "", cards: int = 0) -> None:
@@ -35,7 +35,7 @@ def locate(
     environ: Mapping[str, str],
     root: str = "/",
 ) -> dict[str, str]:
-    """Return the address of each entry for which it is known.
+    """Return the address of each entry, if known.
 
     Args:
         accelerator: the vendor of the devices.

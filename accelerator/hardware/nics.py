@@ -1,4 +1,4 @@
-"""Network cards as sysfs lists them, and which of them is nearest to a device."""
+"""Network cards according to sysfs, and the nearest ones to a device."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class Rows:
     """Rows of a GPU's memory that were remapped to spare ones.
 
     Attributes:
-        correctable: how many, after errors that ECC could correct.
-        uncorrectable: how many, after errors that it could not.
+        correctable: the number of rows after errors that ECC could correct.
+        uncorrectable: the number of rows after errors that ECC could not correct.
         pending: whether a row will be remapped at the next reset.
         failed: whether a row could not be remapped.
     """
@@ -64,22 +64,22 @@ class Mig:
 
 
 class Gpu:
-    """One GPU. What the driver does not report is None, or () for a list.
+    """One GPU. Facts that the driver does not report are None, or () for a list.
 
     Attributes:
         index: its number in nvidia-smi, which counts by PCI address.
         minor: the number in the name of its device file.
         name: the name of the product, as in `NVIDIA H100 80GB HBM3`.
-        uuid: as in `GPU-8932f937-d72c-4106-c12f-20bd9faed9f6`.
+        uuid: such as `GPU-8932f937-d72c-4106-c12f-20bd9faed9f6`.
         address: its PCI address as sysfs writes it: `0000:17:00.0`.
         total: bytes of memory.
         used: bytes of memory in use.
         busy: percent of the recent time in which it worked.
-        processes: the processes that use it, as far as they can be seen from here.
+        processes: the processes that use it, if visible from here.
         ecc: whether error correction is on.
         uncorrected: memory errors that ECC could not correct, since the driver was loaded.
         rows: remapped rows of its memory.
-        links: how many NVLinks are active.
+        links: the number of active NVLinks.
         peers: PCI addresses at the other ends of these: GPUs, or NVSwitches.
         cpus: the CPUs near to it.
         migs: its MIG devices.
@@ -233,7 +233,7 @@ def _facts(nvml: Any, index: int, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _memory(nvml: Any, handle: Any) -> Any:
-    # The older form counts what the driver reserves for itself as used.
+    # The older form counts the driver's reserve as used.
     newer = ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2))
     return newer or nvml.nvmlDeviceGetMemoryInfo(handle)
 
@@ -307,7 +307,7 @@ _FACTS: dict[str, Callable[[Any, Any], Any]] = {
     "cpus": lambda nvml, handle: bits(nvml.nvmlDeviceGetCpuAffinity(handle, _CPU_WORDS)),
     "migs": _migs,
 }
-"""Each is read separately, so that a failure affects only one of them."""
+"""Each is read separately: a failure affects only one."""
 
 
 def bits(words: Iterable[int]) -> tuple[int, ...]:

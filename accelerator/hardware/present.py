@@ -1,7 +1,7 @@
 """The devices of one vendor that this machine has, according to its device files.
 
 In a container, `/dev` has the devices that were given to it, and `/sys` those of the whole machine.
-So the files of `/dev` are counted, and `/sys` shows what each of them is.
+The files of `/dev` are therefore counted, and `/sys` shows the kind of each.
 """
 
 from __future__ import annotations

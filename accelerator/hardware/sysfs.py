@@ -1,4 +1,4 @@
-"""Reads small files of /sys and /proc. Containers may hide them; what cannot be read is empty."""
+"""Reads small files of /sys and /proc. Containers may hide them; unreadable ones are empty."""
 
 from __future__ import annotations
 

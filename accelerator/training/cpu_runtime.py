@@ -54,7 +54,7 @@ def set_rng_state(new_state: torch.Tensor, device: int = 0) -> None:
 
 
 class Event:
-    """A point in time on the host's clock; operations that were started before it have ended."""
+    """A point in time on the host's clock; operations started before it have ended."""
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False

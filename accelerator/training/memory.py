@@ -40,7 +40,7 @@ class Memory(Runtime):
         """Count all peaks from now on."""
         self._op("reset_peak_memory_stats")(*at(device_index))
 
-    # torch's older names for the same; torch's own functions warn.
+    # torch's older names of these functions; torch's own functions by these names warn.
     memory_cached = memory_reserved
     max_memory_cached = max_memory_reserved
     reset_max_memory_allocated = reset_peak_memory_stats
@@ -63,7 +63,7 @@ class Memory(Runtime):
     ) -> torch.Tensor:
         """Return a copy in pinned memory; on the CPU the tensor itself: no device copies from it.
 
-        Without `make_copy`, return new pinned memory of the same size with undefined content;
+        Without `make_copy`, return new pinned memory of equal size with undefined content;
         without `match_shape` also, it is flat.
         """
         if self._on_host:

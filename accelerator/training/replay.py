@@ -1,4 +1,4 @@
-"""Graphs of CPU operations: recorded as they run, and run again on the same tensors.
+"""Graphs of CPU operations: recorded as they run, and replayed on their tensors.
 
 Unlike a device's graph, whose capture computes nothing, this one also computes during capture.
 """
@@ -29,13 +29,13 @@ class CPUGraph:
         self.calls: list[tuple[Callable[[], Any], Any]] = []
 
     def replay(self) -> None:
-        """Run them again; each result is written where the first one was."""
+        """Run the operations again; each result is written to its first place."""
         with torch.no_grad():
             for call, result in self.calls:
                 _overwrite(result, call())
 
     def reset(self) -> None:
-        """Forget them."""
+        """Forget the operations."""
         self.calls.clear()
 
 
@@ -52,7 +52,7 @@ def graph(cpu_graph: CPUGraph, pool: object = None, stream: object = None) -> It
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records every operation below autograd, also those of a backward pass."""
+    """Records every operation below autograd, including a backward pass."""
 
     def __init__(self, cpu_graph: CPUGraph) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -79,7 +79,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def _overwrite(old: Any, new: Any) -> None:
-    """Copy new results into the old ones; a view, or what was changed in place, needs no copy."""
+    """Copy new results into the old ones; views, and tensors changed in place, need no copy."""
     for before, after in zip(tree_leaves(old), tree_leaves(new), strict=True):
         if isinstance(before, torch.Tensor) and before.data_ptr() != after.data_ptr():
             before.copy_(after)

@@ -1,4 +1,4 @@
-"""The base of all parts of the interface: a vendor, and the module that torch has for it."""
+"""The base of all parts of the interface: a vendor, and torch's module for it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def module(device_type: str) -> Any:
     """Return the module with a device type's functions.
 
     Raises:
-        RuntimeError: torch knows no such type, or has no module for it.
+        RuntimeError: torch does not know the type, or has no module for it.
     """
     return cpu_runtime if device_type == "cpu" else torch.get_device_module(device_type)
 
@@ -34,7 +34,7 @@ class Runtime:
     """One vendor and its module.
 
     Raises:
-        RuntimeError: torch has none for it.
+        RuntimeError: torch has no module for the vendor.
     """
 
     def __init__(self, vendor: Accelerator) -> None:

@@ -62,7 +62,7 @@ class DeviceStreams(Runtime):
         return context
 
     def replay_graph(self, graph: Any) -> None:
-        """Run a graph's operations again on the same tensors."""
+        """Run a graph's operations again on its tensors."""
         graph.replay()
 
     def is_current_stream_capturing(self) -> bool:

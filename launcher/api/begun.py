@@ -1,4 +1,4 @@
-"""Which roles of a job have all their workers running, as its events tell."""
+"""The roles of a job whose workers all run, according to its events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Begun:
         return self._missing.get(role) == []
 
     def note(self, message: dict[str, Any]) -> None:
-        """Take an event as the runner has sent it."""
+        """Add an event in the form sent by the runner."""
         role = str(message.get("role", ""))
         if message.get("event") in {"Started", "Round"}:
             self._missing[role] = [*message["hosts"]]

@@ -1,4 +1,4 @@
-"""Jobs that go on when the program that has launched them ends."""
+"""Jobs that continue when the program that launched them ends."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class DetachedJob:
         """Find a job of this user by its whole id.
 
         Raises:
-            JobError: there is none, or its folder is damaged.
+            JobError: there is no such job, or its folder is damaged.
         """
         self.id = job_id
         self._folder = self._found()
@@ -128,7 +128,7 @@ class DetachedJob:
         return folder
 
     def done(self) -> bool:
-        """Return whether the job has ended, and how is known."""
+        """Return whether the job has ended, with a known result."""
         return self._folder.end is not None
 
     @property
@@ -155,7 +155,7 @@ class DetachedJob:
             raise JobError(str(error), error.exit_code) from None
 
     def stdout(self, rank: int = 0, role: str = "") -> str:
-        """Return the output of a rank on standard output, as far as it is kept.
+        """Return the kept standard output of a rank.
 
         Args:
             rank: the rank.
@@ -164,7 +164,7 @@ class DetachedJob:
         return self._output(journal.STDOUT, rank, role)
 
     def stderr(self, rank: int = 0, role: str = "") -> str:
-        """Return the output of a rank on standard error, as far as it is kept."""
+        """Return the kept standard error of a rank."""
         return self._output(journal.STDERR, rank, role)
 
     def _output(self, *key: object) -> str:
@@ -194,7 +194,7 @@ class DetachedJob:
         """Return the stacks of the ranks; see `Job.stacks`.
 
         Raises:
-            JobError: the job has no such role; otherwise as there.
+            JobError: the job has no such role; or see `Job.stacks`.
         """
         return read_stacks(self.id, role=role, native=native)
 

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class JobError(Exception):
-    """A job has not ended well, and no rank is the cause: it was stopped, or has lost a node.
+    """A job ended badly without a failed rank: it was stopped, or lost a node.
 
     Attributes:
         exit_code: the exit code that the command `dsrun` would have had.
-        report: how the job has ended; None if that is not known.
+        report: the report of the job; None if unknown.
     """
 
     def __init__(self, text: str, exit_code: int = LOST, report: Report | None = None) -> None:
@@ -24,20 +24,20 @@ class JobError(Exception):
 
 
 class LaunchError(JobError):
-    """A job could not be started; nothing is left running. The text is that of the command."""
+    """A job could not be started; nothing is left running. The message is the command's."""
 
     def __init__(self, text: str, exit_code: int = USAGE) -> None:
         super().__init__(text, exit_code)
 
 
 class RankError(JobError):
-    """A rank has failed. Its `__cause__` is the exception of its function, if that could be sent.
+    """A rank has failed. Its `__cause__` is the exception of its function, if it could be sent.
 
     Attributes:
         rank: the rank.
         host: the name of its node.
         role: the role, in a job of several; "" in any other.
-        traceback: the traceback of the function there, as text; "" if it has not raised anything.
+        traceback: the traceback of the function there, as text; "" without an exception.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Output(NamedTuple):
     """A rank has written a line.
 
-    The last one may have no end. Lines of more than 64 KiB come in pieces, as does all output with
+    The last line may lack its end. Lines of over 64 KiB come in pieces, as does all output with
     `lines=False`, and a piece may end within a character.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Nodes that a program keeps, and on which it runs one job after another, or several at once."""
+"""Nodes that a program holds, for one job after another, or several at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .roles import Role
 
 QUIET = "warning"
-"""The log level of a fleet, unless another is given: the program knows that it holds nodes."""
+"""The default log level of a fleet: the program knows that it holds nodes."""
 
 
 class FleetNode(NamedTuple):
@@ -71,7 +71,7 @@ class HeldJob:
 
 
 class Fleet:
-    """Connected nodes, on which jobs start at once; what `dsrun-hold` is for a terminal.
+    """Connected nodes on which jobs start at once, the counterpart of `dsrun-hold` in a terminal.
 
     The nodes are released when the `with` block is left, by `close`, and when this program ends;
     jobs that still run are stopped then.
@@ -114,8 +114,8 @@ class Fleet:
             timeout: seconds to wait; None for no limit.
 
         Raises:
-            LaunchError: they cannot be used; nothing is left running.
-            TimeoutError: they are not connected in time.
+            LaunchError: the nodes cannot be used; nothing is left running.
+            TimeoutError: the nodes are not connected in time.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         poll = select.poll()
@@ -129,7 +129,7 @@ class Fleet:
         """Return the nodes as they are now.
 
         Raises:
-            JobError: the process that holds them has died; otherwise as `wait`.
+            JobError: the process that holds the nodes has died; or see `wait`.
         """
         self.wait()
         try:
@@ -242,13 +242,13 @@ class Fleet:
         command = parsed(argv)
         return command._replace(options=command.options.changed(on=self.name))
 
-    # -- what arrives -----------------------------------------------------------------------
+    # -- arriving data ----------------------------------------------------------------------
 
     def _settled(self) -> bool:
-        """Take in what has arrived; return whether the nodes are connected.
+        """Read arrived data; return whether the nodes are connected.
 
         Raises:
-            LaunchError: they cannot be used.
+            LaunchError: the nodes cannot be used.
         """
         if self._error is None and not self._ready:
             self._receive()

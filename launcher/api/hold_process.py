@@ -1,6 +1,6 @@
 """The process behind a fleet of a Python program: a hold that ends with the program.
 
-It first receives the nodes to hold, then it serves requests: of its program over the socket that it
+It first receives the nodes to hold. Then it serves requests: of its program over the socket that it
 was given, and, over a new socket for every run, of commands such as `dsrun --on`.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..specs.hold import HoldSpec
 
 PATIENCE = 60.0
-"""Seconds for the program to say what to hold."""
+"""Seconds for the program to send the nodes to hold."""
 
 FAILED = "HoldFailed"
 """The event that says why nothing can be held."""
@@ -65,7 +65,7 @@ def _received(line: socket) -> HoldSpec:
     """Return the nodes that the program wants to hold.
 
     Raises:
-        UsageError: the program has not sent them in time, or they are not valid.
+        UsageError: the program has not sent the nodes in time, or they are not valid.
     """
     from ..specs import codec
     from ..specs.hold import HoldSpec

@@ -20,10 +20,10 @@ class _WaitInterrupted(BaseException):
 
 
 class Interrupts:
-    """Counts interrupts between entering and leaving it.
+    """Counts interrupts within a `with` block.
 
     Attributes:
-        count: how many there were.
+        count: the number of interrupts.
     """
 
     def __init__(self) -> None:
@@ -46,8 +46,8 @@ class Interrupts:
 
         Args:
             fd: the descriptor.
-            seconds: how long to wait; None for no limit.
-            seen: how many interrupts the caller has acted on.
+            seconds: the time limit; None for none.
+            seen: the number of interrupts that the caller has handled.
         """
         poll = select.poll()
         poll.register(fd, select.POLLIN)

@@ -95,7 +95,7 @@ class Job:
         return None if isinstance(self._ending, JobError) else self._ending
 
     def done(self) -> bool:
-        """Take in what has arrived, without waiting; return whether the job has ended."""
+        """Read arrived data, without waiting; return whether the job has ended."""
         with Interrupts() as interrupts:
             self._receive()
         if interrupts.count:
@@ -121,7 +121,7 @@ class Job:
         return self._result()
 
     def results(self, timeout: float | None = None, role: str = "") -> dict[int, Any]:
-        """Wait for the end of the job; return what its function has returned, by rank.
+        """Wait for the end of the job; return the results of its function, by rank.
 
         For a script, and for a rank that was stopped as the job was over, the values are None.
         The values are unpickled here.
@@ -139,15 +139,15 @@ class Job:
         return outcomes.results(self._of_role(self.wait(timeout), role))
 
     def result(self, rank: int = 0, timeout: float | None = None, role: str = "") -> Any:
-        """Wait for the end of the job; return what its function has returned on one rank.
+        """Wait for the end of the job; return the result of its function on one rank.
 
         Raises:
-            KeyError: the job has no such rank; otherwise as `results`.
+            KeyError: the job has no such rank; or see `results`.
         """
         return self.results(timeout, role)[rank]
 
     def exceptions(self, timeout: float | None = None, role: str = "") -> dict[int, BaseException]:
-        """Wait for the end of the job; return the errors of the ranks that have failed, by rank.
+        """Wait for the end of the job; return the errors of failed ranks, by rank.
 
         Each is the exception of its function, or a RankError if there is none. Raises as `wait`,
         and KeyError as `results`.
@@ -171,7 +171,7 @@ class Job:
         return self._output.text(self._number(role, rank), 2)
 
     def _known(self, role: str) -> str:
-        """Return a role of the job; "" is that of a job of one program.
+        """Return a role of the job; "" stands for a job of one program.
 
         Raises:
             KeyError: the job has no such role.
@@ -183,11 +183,11 @@ class Job:
         return role
 
     def _number(self, role: str, rank: int) -> int:
-        """Return the number by which the runner tells a rank from those of other roles."""
+        """Return the runner's number of a rank, unique among all roles."""
         return self._roles.index(self._known(role)) * APART + rank
 
     def _of_role(self, report: Report, role: str) -> Report:
-        """Return the report of a role; if it has none, the job's, as no rank of it has run."""
+        """Return the report of a role; without one, as none of its ranks has run, the job's."""
         if not role:
             return report
         found = report.roles.get(role, report._replace(world_size=0, failures=()))
@@ -215,7 +215,7 @@ class Job:
         """Stop the ranks with SIGTERM, and kill what is left after the grace; does not wait.
 
         Args:
-            grace: seconds; None for that of the job (the option `grace`).
+            grace: seconds; None for the job's own (the option `grace`).
         """
         self._ask({"do": "stop", "grace": grace})
 
@@ -271,13 +271,13 @@ class Job:
         while not self.done():
             await self._readable.wait()
 
-    # -- what arrives -----------------------------------------------------------------------
+    # -- arriving data ----------------------------------------------------------------------
 
     def _follow(self, reached: Callable[[], bool], timeout: float | None) -> None:
-        """Take in what arrives until a condition holds.
+        """Read arriving data until a condition holds.
 
         Raises:
-            TimeoutError: it does not hold in time.
+            TimeoutError: the condition does not hold in time.
             KeyboardInterrupt: the user has interrupted the program; the job has ended.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -300,7 +300,7 @@ class Job:
             raise KeyboardInterrupt
 
     def _receive(self) -> None:
-        """Handle the frames that have arrived.
+        """Handle arrived frames.
 
         If the program's own function for output raises an exception, it is raised here; the
         remaining frames are handled in the next call.
@@ -334,9 +334,9 @@ class Job:
             self._take_frame(arrived)
 
     def _ended(self, arrived: ArrivedFrame | JobError) -> Collection[int]:
-        """Return the numbers of the roles whose ranks will not end the lines that they have begun.
+        """Return the numbers of roles whose ranks will not complete their unfinished lines.
 
-        They have ended: with the job, or as they are started again.
+        These ranks have ended: with the job, or before a restart.
         """
         if isinstance(arrived, JobError) or self._is_answer(arrived):
             return range(len(self._roles))
@@ -397,7 +397,7 @@ class Job:
         self._service.close()
 
     def _result(self) -> Report:
-        """Return the report of a job that has ended, or raise why there is none."""
+        """Return the report of a job that has ended, or raise the reason for its absence."""
         assert self._ending is not None
         if isinstance(self._ending, JobError):
             raise self._ending
@@ -409,7 +409,7 @@ class Job:
 
 
 class Events:
-    """Iterates over what happens to a job; see `Job.events`."""
+    """Iterates over the events of a job; see `Job.events`."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -417,7 +417,7 @@ class Events:
         job._readers.add(self)
 
     def add(self, event: Event) -> None:
-        """Add what has just happened."""
+        """Add a new event."""
         self._next.append(event)
 
     def __iter__(self) -> Events:
@@ -435,7 +435,7 @@ class Events:
         return self
 
     async def __anext__(self) -> Event:
-        # What `done` takes in may be the next event, without which nothing more may arrive.
+        # `done` may read the next event; without that, nothing more may arrive.
         while not self._next and not self._job.done() and not self._next:
             await self._job._readable.wait()
         if self._next:

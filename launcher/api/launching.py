@@ -81,10 +81,10 @@ class Planner(NamedTuple):
 
 
 def planned_roles(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> RolesSpec:
-    """Return a job of several roles, on nodes of its own.
+    """Return a job of several roles, on its own nodes.
 
     Raises:
-        UsageError: the command would refuse it.
+        UsageError: the command would reject the words.
     """
     from .roles import on_own_nodes
 
@@ -92,7 +92,7 @@ def planned_roles(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> Rol
 
 
 OWN = Planner(planned, planned_roles)
-"""On nodes of their own."""
+"""The planner for jobs on their own nodes."""
 
 
 def described(
@@ -101,7 +101,7 @@ def described(
     options: Mapping[str, object],
     planner: Planner = OWN,
 ) -> tuple[JobSpec, dict[str, Any]]:
-    """Return a job and the fields of the request for it.
+    """Return a job and the other fields of its request.
 
     Args:
         program: the target, its arguments and its keyword arguments.
@@ -127,10 +127,10 @@ def described(
 
 
 def check_output(output: object) -> None:
-    """Check the argument of that name.
+    """Check the argument `output`.
 
     Raises:
-        LaunchError: it is none of the valid values.
+        LaunchError: the value is not valid.
     """
     if output not in ("print", INHERIT, None) and not callable(output):
         raise LaunchError(f'output: expected "print", "inherit", a function or None: {output!r}')

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..cli.option import Option
 
 PRINTS = dict.fromkeys(("help", "version"), "it only prints")
-"""Words of the command line that are no rows of the table, and why a program cannot use them."""
+"""Words of the command line outside the table, and why a program cannot use them."""
 
 LISTS = frozenset({"LIST", "RANKS", "ROLES", "MODULES", "CODES"})
 """Metavars of values with commas, for which a program may give a list."""
@@ -38,7 +38,7 @@ def _words(name: str, value: object) -> Iterable[str]:
         return
     flag = "--host" if name == "hosts" else f"--{name}"
     if spec is None or (spec.kind == "bool" and value is True):
-        # The parser names the options that are meant by one that does not exist.
+        # The parser suggests options for one that does not exist.
         yield flag if value is True else f"{flag}={value}"
         return
     if spec.kind == "list":
@@ -76,7 +76,7 @@ def arguments(args: Iterable[object]) -> list[str]:
     """Return the arguments of a script as words.
 
     Raises:
-        LaunchError: one is neither text, a path nor a number.
+        LaunchError: an argument is neither text, a path nor a number.
     """
     return [_plain(f"args[{at}]", one) for at, one in enumerate(args)]
 
@@ -85,7 +85,7 @@ def check_arguments(args: object) -> None:
     """Check that the arguments of a script or a function are a list, or something like it.
 
     Raises:
-        LaunchError: they are not.
+        LaunchError: the arguments are not a list.
     """
     if isinstance(args, (str, bytes)):
         raise LaunchError("args: expected a list of arguments, not a single string")

@@ -1,4 +1,4 @@
-"""The result or exception of a rank's function: the report that `node/call.py` has sent.
+"""The result or exception of a rank's function, from the report of `node/call.py`.
 
 This is the only place outside of the workers where anything is unpickled. The report comes from the
 ranks of the program's own job; runner and node launchers have passed it on unread.
@@ -21,8 +21,8 @@ class Outcome(NamedTuple):
 
     Attributes:
         value: the return value.
-        error: the exception that it has raised, or why the value cannot be unpickled here; None if
-            there is none.
+        error: the exception that the rank raised, or the reason why the value cannot be unpickled
+            here; None without an error.
         words: the exception in words, "" for none.
         traceback: its traceback as text.
         raised: whether it has raised an exception.
@@ -56,7 +56,7 @@ def outcome_of(report: bytes | bytearray) -> Outcome | None:
 
 
 def _loaded(body: bytes) -> tuple[Any, Exception | None]:
-    """Return an unpickled value, or the exception that it has caused."""
+    """Return an unpickled value, or the exception of unpickling it."""
     if not body:
         return None, None
     try:

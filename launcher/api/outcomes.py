@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Outcomes:
-    """Collects the reports of the ranks, and how they have ended; of the newest round only."""
+    """Collects the reports and exits of the ranks, of the newest round only."""
 
     def __init__(self, role: str = "") -> None:
-        """Collect those of a role; "" in a job of one program."""
+        """Collect the reports of a role; "" in a job of one program."""
         self._role = role
         self._reports: dict[int, bytearray] = {}
         self._exits: dict[int, Exit] = {}
@@ -32,7 +32,7 @@ class Outcomes:
         self._reports.setdefault(rank, bytearray()).extend(data)
 
     def note(self, event: Event) -> None:
-        """Note how a rank has ended; a new round makes earlier ones void."""
+        """Record the end of a rank; a new round makes earlier ends void."""
         match event:
             case Started() | Round():
                 self._size = event.world_size
@@ -65,11 +65,11 @@ class Outcomes:
         }
 
     def exceptions(self, report: Report) -> dict[int, BaseException]:
-        """Return the exceptions of the ranks that have failed, by rank."""
+        """Return the exceptions of failed ranks, by rank."""
         return {rank: error.__cause__ or error for rank, error in sorted(self._failed(report))}
 
     def _failed(self, report: Report) -> list[tuple[int, RankError]]:
-        """Return the ranks that have failed on their own with their errors, in this order."""
+        """Return the ranks that failed on their own, with their errors, in the order of failure."""
         order = [failure.rank for failure in report.failures]
         raised = {
             rank: outcome
@@ -77,7 +77,7 @@ class Outcomes:
             if (outcome := outcome_of(data)) is not None and outcome.raised
         }
         own = [rank for rank in sorted(raised) if rank not in order]
-        # What is raised by a rank that is being stopped follows from the stop.
+        # An exception of a rank that is being stopped follows from the stop.
         own = [rank for rank in own if not (rank in self._exits and self._exits[rank].stopped)]
         return [(rank, self._error(rank, raised.get(rank), report)) for rank in (*order, *own)]
 

@@ -31,7 +31,7 @@ class JobOutput:
         """Take output.
 
         Args:
-            sink: True to print it; a function to call with each `Output`; None for neither.
+            sink: True to print the output; a function to call with each `Output`; None for neither.
             lines: whether an `Output` is a whole line; otherwise it is a block as it arrived.
         """
         self._show = sink if callable(sink) else None
@@ -41,14 +41,14 @@ class JobOutput:
         self._kept = KeptOutput()
 
     def add(self, rank: int, stream: int, data: bytes) -> list[bytes]:
-        """Print and keep what a rank has written; return what is an `Output` each."""
+        """Print and keep output of a rank; return the data of each `Output`."""
         self._kept.add(rank, stream, data)
         if self._printer is not None:
             self._printer.output(Output(rank, stream, data))
         return [data] if self._lines is None else self._lines.add(rank, stream, data)
 
     def rest(self, roles: Collection[int] = (0,)) -> list[Output]:
-        """Return the lines that ranks of these roles, by number, have begun: they are gone."""
+        """Return the unfinished lines of ranks of these roles, by number: the ranks have ended."""
         return [] if self._lines is None else self._lines.rest(roles)
 
     def show(self, output: Output) -> None:
@@ -72,7 +72,7 @@ class JobOutput:
             self._printer.end(report)
 
     def text(self, rank: int, stream: int) -> str:
-        """Return the newest that a rank has written to its stream."""
+        """Return the newest output of a rank on a stream."""
         return self._kept.text(rank, stream)
 
 
@@ -101,7 +101,7 @@ class KeptOutput:
 
 
 class BlockLines:
-    """Puts the blocks of each rank and stream together to lines, of which no byte is lost.
+    """Joins the blocks of each rank and stream into lines, without loss of a byte.
 
     A carriage return ends a line as well: so each state of a progress bar is one. A line of more
     than `LONGEST` bytes comes in pieces.
@@ -119,22 +119,22 @@ class BlockLines:
             return []
         lines = bytes(begun).splitlines(keepends=True)
         begun.clear()
-        # What ends with a carriage return may go on with a line feed.
+        # After a carriage return, a line feed may follow.
         if not lines[-1].endswith(b"\n") and len(lines[-1]) <= LONGEST:
             begun += lines.pop()
         return lines
 
     def rest(self, roles: Collection[int] = (0,)) -> list[Output]:
-        """Return the lines that ranks of these roles have begun, and that will not go on."""
+        """Return the unfinished lines of ranks of these roles, which will not be continued."""
         begun = [key for key in self._begun if role_of(key[0])[0] in roles]
         rest = [(*key, bytes(self._begun.pop(key))) for key in begun]
         return [Output(rank, stream, data) for rank, stream, data in rest if data]
 
 
 class Printer:
-    """Labels the lines of the ranks as the command does, and prints them as the program prints.
+    """Labels the lines of the ranks like the command, and prints them like the program.
 
-    So in a notebook they are in its cell.
+    In a notebook they therefore appear in the cell.
     """
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class Printer:
 
 
 def show(stream: int, data: bytes) -> None:
-    """Write to what is `sys.stdout` or `sys.stderr` now; without one, nowhere."""
+    """Write to the present `sys.stdout` or `sys.stderr`; without one, do nothing."""
     file = sys.stdout if stream == 1 else sys.stderr
     if data and file is not None:
         file.write(data.decode("utf-8", "replace"))

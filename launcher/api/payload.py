@@ -68,7 +68,7 @@ def _dumps(
 
 
 def _folders() -> list[str]:
-    """Return the folders of this program on `sys.path`, but not those of the interpreter."""
+    """Return this program's folders on `sys.path`, without the interpreter's."""
     own = dict.fromkeys(os.path.abspath(folder or ".") for folder in sys.path)
     bases = tuple(os.path.join(base, "lib") for base in (sys.prefix, sys.base_prefix))
     return [one for one in own if os.path.isdir(one) and not one.startswith(bases)]

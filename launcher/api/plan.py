@@ -73,7 +73,7 @@ def plan(
 
 @contextmanager
 def as_launch_error(argv: Sequence[str]) -> Iterator[None]:
-    """Turn the errors of planning a command line into those of a program, with their text."""
+    """Turn the errors of planning a command line into those of a program, with equal messages."""
     try:
         yield
     except DsrunError as error:
@@ -82,20 +82,20 @@ def as_launch_error(argv: Sequence[str]) -> Iterator[None]:
 
 
 def planned(argv: Sequence[str]) -> JobSpec:
-    """Return the job of a command line, on nodes of its own.
+    """Return the job of a command line, on its own nodes.
 
     Raises:
-        LaunchError: the command would refuse it.
+        LaunchError: the command would reject the words.
     """
     with as_launch_error(argv):
         return _planned(argv)
 
 
 def parsed(argv: Sequence[str]) -> Command:
-    """Return a command line as a program means it: a script is passed no local rank unasked.
+    """Parse a command line for a program: a script gets no local rank by default.
 
     Raises:
-        UsageError: as `parse`.
+        UsageError: the error of `parse`.
     """
     command = parse(argv, os.environ, OPTIONS)
     options = command.options

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class Report(NamedTuple):
-    """How a job has ended: what `--report_file` of the command has.
+    """The report of a job, with the content of the command's `--report_file`.
 
     Attributes:
-        exit_code: what the command would have exited with; 0 if all ranks have.
+        exit_code: the exit code of the command; 0 if all ranks exited with 0.
         cause: "none", "failure", "lost", "signal", "broken pipe" or "no progress".
-        failures: the ranks that have failed by themselves, the first one first.
-        lost: (host, reason) of each node that was lost; host "" for why dsrun ended the job.
+        failures: the ranks that failed by themselves, in the order of time.
+        lost: (host, reason) of each lost node; with host "", the reason why dsrun ended the job.
         text: the report in words, as the command prints it; "" if there is nothing to report, and
             for a role.
         data: the whole report as JSON values.
         roles: for a job of several roles, the report of each that was started, by name; the fields
-            above then tell of all of them together, `failures` of the role that has failed first.
+            above then describe the whole job, and `failures` the role that failed first.
     """
 
     job_id: str
@@ -42,7 +42,7 @@ def read(data: Mapping[str, Any], text: str) -> Report:
     """Return the report that a runner has sent.
 
     Raises:
-        KeyError, TypeError: it is not a report.
+        KeyError, TypeError: the data is not a report.
     """
     if "roles" in data:
         return _of_roles(data, text)

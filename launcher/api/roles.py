@@ -1,4 +1,4 @@
-"""Jobs of several roles from a program: a `Role` for each, and the plan of all of them."""
+"""Jobs of several roles from a program: a `Role` for each, and the plan of the job."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def on_own_nodes(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> Role
     """Return the job of the options of the whole job and the words of its roles, on own nodes.
 
     Raises:
-        UsageError: the command would refuse it.
+        UsageError: the command would reject the words.
     """
     command = parsed(argv)
     spec.check(command)

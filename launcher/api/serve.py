@@ -38,7 +38,7 @@ INHERIT = "inherit"
 
 
 class Service:
-    """Runs the one job that its caller sends, and serves requests about it."""
+    """Runs its caller's only job, and serves requests about the job."""
 
     def __init__(self, loop: Loop) -> None:
         self.verbs: Mapping[str, Verb] = {
@@ -74,7 +74,7 @@ class Service:
             self._loop.run()
 
     def leave(self) -> None:
-        """Stop the job, if there is one: the program has gone."""
+        """Stop the job, if there is one, because the program has gone."""
         if self.gone:
             return
         self.gone = True
@@ -112,7 +112,7 @@ class Service:
     # -- requests ---------------------------------------------------------------------------
 
     def _on_launch(self, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
-        """Take the job; it is answered at its end."""
+        """Accept the job; the answer follows at its end."""
         if self._request is not None:
             raise UsageError("launch: this process already has a job")
         self._caller, self._request = caller, request
@@ -126,7 +126,7 @@ class Service:
         return self._act(lambda job: control.stop(job, request.get("grace")))
 
     def _act(self, act: Callable[[JobControl], None]) -> Message:
-        """Apply a request to the job; before there is one, keep the request until it has begun."""
+        """Apply a request to the job; before the job starts, keep the request."""
         if self._job is None:
             self._early.append(act)
         else:
@@ -134,7 +134,7 @@ class Service:
         return {}
 
     def _catch_up(self) -> None:
-        """Apply the requests that came before the job had begun."""
+        """Apply the requests that came before the job started."""
         job, early = self._job, self._early
         assert job is not None
         for act in early:
@@ -145,7 +145,7 @@ class Service:
 
 
 def _decoded(request: Message) -> tuple[JobSpec, RolesSpec | None]:
-    """Return the job that a request has, and its roles if it has several."""
+    """Return the job of a request, and its roles if any."""
     from ..specs import codec
 
     if request.get("roles") is True:
@@ -170,7 +170,7 @@ def _relay(loop: Loop, caller: LocalCaller, spec: JobSpec, *, inherits: bool) ->
 
 
 def _watch(loop: Loop, pid: int, leave: Callable[[], None]) -> None:
-    """Leave as soon as the program has ended: its forks may keep the socket open."""
+    """Leave when the program ends: its forks may keep the socket open."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:

@@ -28,7 +28,7 @@ class Stacks(NamedTuple):
 
 
 def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
-    """Ask a running job of this user on this machine, or one of its roles.
+    """Read the stacks of a running job of this user on this machine, or of one of its roles.
 
     Raises:
         JobError: the job has ended, none of its workers runs, or it does not answer.

@@ -21,10 +21,10 @@ MANY = 1000
 
 
 def culprit(parts: Iterable[Part], dumps: Dumps) -> tuple[str, Exception] | None:
-    """Return the innermost value that cannot be pickled, as words, and the error; None for none.
+    """Return the innermost value that cannot be pickled, in words, and the error; None for none.
 
     Args:
-        parts: (words, value) of what to look into.
+        parts: (words, value) of the objects to search.
         dumps: raises an exception for a value that cannot be pickled.
     """
     return _search(parts, dumps, set(), DEPTH)
@@ -72,7 +72,7 @@ def _inner(words: str, value: Any) -> Iterator[Part]:
 
 
 def _of_function(words: str, function: types.FunctionType) -> Iterator[Part]:
-    """Yield the variables that a function uses: of functions around it, global, and defaults."""
+    """Yield the variables that a function uses: of outer functions, global ones, and defaults."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
     for name, cell in cells:
         try:

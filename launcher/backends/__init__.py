@@ -85,7 +85,7 @@ def choosable() -> dict[str, BackendSpec]:
 
 
 def allocates(name: str) -> bool:
-    """Return whether `--launcher NAME` requests an allocation if there is none."""
+    """Return whether `--launcher NAME` requests an allocation outside of one."""
     spec = BACKENDS.get(name.lower())
     return spec is not None and spec.allocates
 

@@ -1,4 +1,4 @@
-"""Why a host cannot be used: a table of what ssh, a shell or Python prints, and its meaning."""
+"""The reasons why a host cannot be used: a table of messages of ssh, shells and Python."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 """Patterns of messages, and their meanings; the first that matches decides.
 
-`ACCOUNTS` is tried before this table, and before that the node launcher's own message, which shows
-that it has begun.
+`ACCOUNTS` is tried before this table, and before that the node launcher's own message, which
+proves its start.
 """
 
 TRANSIENT = re.compile(r"kex_exchange_identification|ssh_exchange_identification")
@@ -121,7 +121,7 @@ PROXIED = re.compile(r"(?m)^.*( UNKNOWN port |^kex_exchange_id|stdio forwarding 
 
 
 def is_transient(text: str) -> bool:
-    """Return whether sshd has refused only for the moment, given what ssh printed."""
+    """Return whether sshd has refused only for the moment, judging from ssh's output."""
     return bool(TRANSIENT.search(text)) and not PERMANENT.search(text)
 
 

@@ -1,7 +1,7 @@
 """A command that starts node launchers, which dial back. Its output is read line by line.
 
-The command puts a label before each line that a node prints. A node can print anything, but not
-without its own label, nor directly after that of another.
+The command puts a label before each line of a node. A node can print anything, but not without its
+own label, nor on a line of another node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
             ...
 
         def on_unlabelled(self) -> None:
-            """Handle that tokens have no label, and so do not count; called once."""
+            """Handle tokens without labels, which do not count; called once."""
             ...
 
         def on_end(self, code: int, errors: str) -> None:
@@ -102,7 +102,7 @@ class DialCommand:
         return pid
 
     def _on_end(self, code: int, errors: str) -> None:
-        """Read what the command has printed, then tell the owner."""
+        """Read the command's remaining output, then tell the owner."""
         self._read_output()
         self._close_input()
         self._owner.on_end(code, errors)
@@ -153,7 +153,7 @@ class DialCommand:
 
 
 def unlabelled(tool: str) -> str:
-    """Return the warning that a command's output does not say which node has printed a line."""
+    """Return the warning that lines of a command's output have no node labels."""
     return (
         f"{tool} does not label each line of output with its node; remove output options from"
         " --launcher_args"

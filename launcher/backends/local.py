@@ -50,7 +50,7 @@ class Local:
         return [base.StartCommand(self._argv(), [node.host.name]) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Start the node launchers before `start` is called, so that they get ready meanwhile.
+        """Start the node launchers before `start` is called, which gives them time to get ready.
 
         A node launcher exits if its line closes before it has received anything.
 

@@ -29,7 +29,7 @@ class NoLauncher:
     def commands(
         self, nodes: Sequence[Node], dial: base.DialBack | None
     ) -> list[base.StartCommand]:
-        """Return the command to run on each of them: this one, with a node rank."""
+        """Return the command for each node: this one, with a node rank."""
         argvs = [["dsrun", "--no_ssh", f"--node_rank={node.rank}", "..."] for node in nodes]
         return [base.StartCommand(a, [n.host.name]) for a, n in zip(argvs, nodes, strict=True)]
 

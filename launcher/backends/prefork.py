@@ -1,8 +1,8 @@
 """A node launcher on this machine as a fork of the runner, without starting an interpreter.
 
 The runner has loaded half of the modules that a node launcher needs, and starting an interpreter
-takes longer than loading the rest. The fork brings itself into the state that an exec would leave,
-then runs the node command. Its signals, descriptors and line in `ps` are those of a started
+takes longer than loading the rest. The fork restores the state that an exec would leave, then runs
+the node command. Its signals, descriptors and line in `ps` are those of a started
 interpreter.
 """
 
@@ -93,7 +93,7 @@ def _close_on_exec() -> None:
 
 
 def _reset_signals() -> None:
-    """Set signals as `spawn`, exec and a starting interpreter, one after the other, leave them."""
+    """Set signals as `spawn`, exec and a new interpreter leave them, one after the other."""
     for number in {*DEFAULTED, *signals.changed(ignored=False)}:
         with suppress(OSError):  # the signal cannot be changed, or the C library reserves it
             signal.signal(number, signal.SIG_DFL)

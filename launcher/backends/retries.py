@@ -1,4 +1,4 @@
-"""When to retry a host that refused for the moment."""
+"""The retries of a host that refused for the moment."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from ..control.stream import FrameStream, StreamClosed
 class SessionStream(FrameStream):
     """A line whose first bytes may be noise: everything up to MAGIC is skipped.
 
-    If dsrun is missing at the other end, that end asks for it before MAGIC, and is sent the
-    package.
+    If dsrun is missing at the other end, that end requests the package before MAGIC, and gets it.
 
     Attributes:
         noise: the bytes before MAGIC, which explain why a session failed.
@@ -54,7 +53,7 @@ class SessionStream(FrameStream):
         super().close()
 
     def _look_for_question(self) -> None:
-        """Send dsrun, once, if the other end asks for it."""
+        """Send dsrun, once, if the other end requests it."""
         before, question, after = self.noise.partition(frames.SEND_PACKAGE)
         if question and not self._asked:
             from .package.contents import packed

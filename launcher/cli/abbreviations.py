@@ -1,8 +1,8 @@
-"""Beginnings of options that torchrun or deepspeed accept for the whole option. Pure.
+"""Abbreviations of options that torchrun or deepspeed accept. Pure.
 
-Their parsers are argparse's, which takes a beginning of one option for it. Only such beginnings of
-*their* options mean something here: an option of dsrun's own is written in full, so that a new one
-never changes what a command line means.
+Their parsers are argparse's, which accepts an unambiguous prefix of an option. Only prefixes of
+*their* options have a meaning here: dsrun's own options are written in full, so a new option never
+changes the meaning of a command line.
 
 Sources: torch 2.13, `torch/distributed/run.py`; DeepSpeed 0.19, `deepspeed/launcher/runner.py`;
 argparse, which takes several spellings of one option for one since Python 3.12.8 (gh-58573).
@@ -36,10 +36,10 @@ DEEPSPEED = (
 
 
 def whole(word: str) -> str:
-    """Return the option that a beginning of one means, "" if it means none, or several.
+    """Return the option with this prefix; "" if there is none, or more than one.
 
     Args:
-        word: as it was typed, without its value: `--nproc-per`.
+        word: the prefix as typed, without a value: `--nproc-per`.
     """
     start = word.removeprefix("--")
     if not start or start == word:

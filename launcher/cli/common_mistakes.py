@@ -1,4 +1,4 @@
-"""Frequent mistakes in command lines, each with a message that says what to write instead."""
+"""Frequent mistakes in command lines, each with a message that shows the correct form."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _check_module(name: str, folder: str) -> None:
 def _check_name(script: str, path: str, folder: str, *, here: bool) -> None:
     """Check that the name of a missing script is not mistyped.
 
-    Other nodes may have the script: a path with a slash is left for them to check.
+    Other nodes may have the script: they check paths with a slash.
     """
     if "/" in script and not here and "://" not in script:
         return

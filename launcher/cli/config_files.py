@@ -1,7 +1,7 @@
 """Configuration files: options that a site, a person or a project sets once, in TOML.
 
-A file has tables `[default]` and `[profile.NAME]`. Every table of a file is checked, also those of
-profiles that are not chosen.
+A file has tables `[default]` and `[profile.NAME]`. Every table of a file is checked, including
+those of profiles that are not chosen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OF_PROGRAM = {
     ),
     **dict.fromkeys(("name", "nodes", "workers", "env"), "a key of a role, in a --roles file"),
 }
-"""Keys that no option has, and where what is meant is written."""
+"""Keys that no option has, and the correct place of each setting."""
 
 RIVALS = (
     ("on", "host", "hostfile", "host_discovery_script", "standalone"),
@@ -59,7 +59,7 @@ class Config(NamedTuple):
         values: the values of options, by name.
         origins: the file and line of each value, by name; several if values add up.
         skipped: a message about each file that was not read.
-        profiles: each file with profiles of which none is chosen, and their names.
+        profiles: each file in which no profile is chosen, and the names of its profiles.
     """
 
     values: dict[str, object]
@@ -158,10 +158,10 @@ def _check_profile(profile: str, read_files: Iterable[File], skipped: Iterable[s
 
 
 def _nearest(projects: Iterable[str]) -> tuple[ConfigSource | None, list[str]]:
-    """Return the first file that no other user could have written, and a message for each before.
+    """Return the first file that no other user could have written, and messages on skipped ones.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read.
     """
     skipped = list[str]()
     for path in projects:
@@ -177,7 +177,7 @@ def _trusted(project: ConfigSource, environ: Mapping[str, str], *, here: bool) -
     """Return the file of a project.
 
     Raises:
-        UsageError: it is not valid, or sets what needs trust and is not trusted.
+        UsageError: the file is not valid, or sets options that need trust without having it.
     """
     file = parsed(project.path, project.data)
     settings = guarded(file)
@@ -222,7 +222,7 @@ def parsed(path: str, data: bytes) -> File:
     """Return the settings in the contents of a file.
 
     Raises:
-        UsageError: they are not valid.
+        UsageError: the settings are not valid.
     """
     path = one_line(path)
     document, lines = toml_file.read(path, data)

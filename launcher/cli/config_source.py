@@ -1,4 +1,4 @@
-"""Read a configuration file once, and tell who else could have written it."""
+"""Reads a configuration file once, and finds out who else could have written it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..common.values import NamedTuple
 from . import toml_file
 
 ACL = "system.posix_acl_access"
-"""The attribute by which a file gives rights to further users (acl(5)), as its mode does not."""
+"""The attribute by which a file grants rights to further users (acl(5)), beyond its mode."""
 
 ACCOUNTS = "/etc/passwd"
 """The file of this machine's accounts and their first groups (passwd(5))."""
@@ -24,7 +24,7 @@ class ConfigSource(NamedTuple):
     Attributes:
         path: the file.
         data: its contents.
-        shared: whether other members of a group can change the file, or put another in its place.
+        shared: whether other members of a group can change the file, or replace it.
     """
 
     path: str
@@ -40,8 +40,8 @@ def source(path: str) -> ConfigSource:
     """Return a configuration file.
 
     Raises:
-        Unsafe: another user, or everybody, could have written it.
-        UsageError: it cannot be read.
+        Unsafe: another user, or everybody, could have written the file.
+        UsageError: the file cannot be read.
     """
     shared = set[bool]()
 
@@ -51,7 +51,7 @@ def source(path: str) -> ConfigSource:
     try:
         for folder in sorted({os.path.dirname(path), os.path.dirname(os.path.realpath(path))}):
             shared.add(is_shared(folder, os.stat(folder)))
-        check(os.stat(path))  # of whom it is counts also where it cannot be opened
+        check(os.stat(path))  # the owner counts even if the file cannot be opened
         data = files.read(path, toml_file.LIMIT, pipes=False, check=check)
     except OSError as error:
         raise UsageError(f"{one_line(path)}: {reason(error)}; {NO_CONFIG}") from None
@@ -94,10 +94,10 @@ def is_shared(path: str, status: os.stat_result) -> bool:
 
 
 def _is_private(path: str, group: int) -> bool:
-    """Return whether a group that may change a file is known to have no other member.
+    """Return whether a group that may change a file is known to have no other members.
 
-    A first group that is not named after its user may be that of many users, whom a directory
-    service need not list.
+    A primary group not named after its user may have many users, whom a directory service need
+    not list.
     """
     import grp
     import pwd

@@ -1,4 +1,4 @@
-"""Durations as options take them: `30`, `90s`, `30m`, `2h`, `1h30m`. Pure."""
+"""Durations in the format of options: `30`, `90s`, `30m`, `2h`, `1h30m`. Pure."""
 
 from __future__ import annotations
 

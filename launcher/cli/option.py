@@ -31,7 +31,7 @@ METAVARS = {"seconds": "DURATION", "int": "N", "bool": ""}
 
 
 class Option(NamedTuple):
-    """Everything that is known about one option, except its name.
+    """The complete description of one option, except its name.
 
     Attributes:
         default: the value if the option is not given.
@@ -45,7 +45,7 @@ class Option(NamedTuple):
         positive: whether a number must be above 0.
         most: the largest number.
         valid: the valid numbers in words, if the bounds do not say it all.
-        separator: joins the values if the option is given several times; "" if only the last one
+        separator: joins the values of an option given several times; "" if only the last one
             counts.
         unset: the behaviour without the option, if the default value does not show it.
         fills: the field of a `JobSpec`'s policy that gets the value unchanged: "supervision.grace".
@@ -57,8 +57,8 @@ class Option(NamedTuple):
         idle: why the option has no effect, or what to use instead; "" if it has one.
         tools: the commands besides dsrun that have the option, without `dsrun-`.
         by_hold: whether dsrun-hold has the option, and jobs on held nodes do not.
-        whole_job: whether the option is for a whole job and not for one of its roles, like those
-            that dsrun-hold has.
+        whole_job: whether the option is for a whole job and not for one of its roles, as are those
+            of dsrun-hold.
         only_role: whether only a role has the option.
         elastic: whether the option has an effect only in an elastic job.
         not_in_python: why a Python program cannot set the option; "" if it can.
@@ -116,7 +116,7 @@ class Option(NamedTuple):
 def option(default: Any, text: str, metavar: str = "", kind: str = "", **more: Any) -> Any:
     """Declare one option, as a field of `Options` or in the table of a command.
 
-    The type of the default determines the kind; None is the default of a text.
+    The type of the default determines the kind; None is the default of text options.
     """
     kind = kind or KINDS.get(type(default), "str")
     return Option(

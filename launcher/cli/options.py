@@ -1,4 +1,4 @@
-"""The table of options: one row for everything that is known about an option of dsrun.
+"""The table of options: one row with all facts about each option of dsrun.
 
 The fields of `Options` are the table: the name of a field is the name of the option, and `option`
 gives the rest. The parser, the help, the manual pages, the completion, docs/options.md, the other

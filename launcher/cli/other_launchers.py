@@ -1,4 +1,4 @@
-"""Options that people know from other launchers, and what to write in place of each. Pure.
+"""Options that people know from other launchers, and the dsrun form of each. Pure.
 
 Loaded only for an option that dsrun does not have.
 """
@@ -203,11 +203,11 @@ SHORT = {
 
 
 def words(shown: str, typed: str, names: Collection[str]) -> str:
-    """Return whose an option is that dsrun does not have, and what to write; "" if not known.
+    """Return the launcher of an option that dsrun lacks, and dsrun's form; "" if unknown.
 
     Args:
         shown: the option, without a value.
-        typed: the option with its value, as far as it may have one.
+        typed: the option with its value, if any.
         names: the options that the command has.
     """
     key = shown.lstrip("-").replace("-", "_")

@@ -38,7 +38,7 @@ HELP = "dsrun --help (the script's options go after it)"
 """The place of the options' descriptions, for a command line with a script."""
 
 SHOWN = 7
-"""The number of options with a common beginning from which on none of them is suggested."""
+"""Number of options with a common prefix from which on none is suggested."""
 
 STARTING = (HELP, "dsrun-hold --help")
 """Such places for the commands to which people give options of other launchers."""
@@ -54,14 +54,14 @@ class Command(NamedTuple):
         help: the page of the help to print, as `help/pages` names it, or "".
         version: whether to print the version.
         notes: messages to the user about options and variables that have no effect.
-        joined: why the command is known to run on every node, and which node this is; or "".
+        joined: the reason why the command runs on every node, and this node's rank; "" if not.
         rendezvous: set if torch's rendezvous is used; the command is then for this machine only.
         words: the number of words of the command line that are options and their values.
-        taken: the last option whose value is a word of its own, and this word.
+        taken: the last option whose value is a separate word, and this word.
         origins: the places in configuration files that set options, by name.
         skipped: a message about each configuration file that was not read because others may write
             to it.
-        profiles: each configuration file with profiles of which none is chosen, and their names.
+        profiles: each configuration file in which no profile is chosen, with its profiles' names.
     """
 
     options: Options
@@ -80,7 +80,7 @@ class Command(NamedTuple):
 
     @property
     def like_torchrun(self) -> bool:
-        """True if options of torchrun are used, so that its behaviour is expected."""
+        """True if options of torchrun are used, and its behaviour is expected."""
         return bool(self.given & TORCHRUN_NAMES)
 
     def with_torchruns_logs(self) -> Command:
@@ -91,10 +91,10 @@ class Command(NamedTuple):
 
 
 def configured(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
-    """Parse a command line; configuration files may set options that it and variables do not set.
+    """Parse a command line; configuration files may set options that it and variables leave open.
 
     Raises:
-        UsageError: as `parse`, or a configuration file is not valid.
+        UsageError: an error of `parse`, or a configuration file is not valid.
     """
     command = parse(argv, environ)
     options, program = command.options, command.program
@@ -123,7 +123,7 @@ def _named(options: Options, script: str) -> list[str]:
 def config_of(
     options: Options, given: frozenset[str], environ: Mapping[str, str], script: str = ""
 ) -> Config | None:
-    """Return the settings of configuration files; None, without any import, if there are none.
+    """Return the settings of configuration files; without any file return None, and import nothing.
 
     Args:
         options: the options set by the command line and by variables.

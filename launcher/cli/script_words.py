@@ -38,7 +38,7 @@ def missing(taken: tuple[str, str], program: Sequence[str]) -> UsageError:
     """Return the error for a command line without a script.
 
     Args:
-        taken: the last option that has a word of its own as its value, and that word.
+        taken: the last option whose value is a separate word, and that word.
         program: an empty word, if there is one in place of the script.
     """
     option, value = taken
@@ -57,7 +57,7 @@ def _reads(option: str) -> bool:
 
 
 def unquoted(taken: tuple[str, str], program: Sequence[str], folder: str) -> str:
-    """Return the option with its value in quotes, if words before the script may belong to it."""
+    """Return the option with its value in quotes, if words before the script may be part of it."""
     option, value = taken
     for at, word in enumerate(program):
         if at and os.path.isfile(os.path.join(folder, word)):
@@ -108,7 +108,7 @@ def _other(script: str) -> str:
 
 
 def _similar(script: str, folder: str) -> str:
-    """Return the file whose name is similar to that of a script, "" for none."""
+    """Return the file with a name similar to that of a script; "" for none."""
     inner, name = os.path.split(script)
     module = script.replace(".", "/") + ".py"
     if "/" not in script and "." in script and os.path.isfile(os.path.join(folder, module)):

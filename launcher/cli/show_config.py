@@ -26,11 +26,11 @@ def text(
 
     Args:
         options: the value of every option.
-        given: the names of those that are set anywhere.
-        typed: those that the command line sets.
+        given: the names of options that are set anywhere.
+        typed: the names of options on the command line.
         environ: the environment, whose variables set others.
-        origins: where in files the rest is set.
-        profiles: each file with profiles of which none is chosen, and their names.
+        origins: the places in files of the remaining options.
+        profiles: each file in which no profile is chosen, and the names of its profiles.
     """
     variables = {table()[key][0]: name for name, key in _keys(environ) if key in table()}
     lines = []
@@ -49,7 +49,7 @@ def text(
 
 
 def _keys(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """Return variables that may set options, those of higher precedence last."""
+    """Return variables that may set options; later ones take precedence."""
     for prefix in ("PET_", "DSRUN_"):
         for name in environ:
             if name.startswith(prefix):

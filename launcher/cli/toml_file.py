@@ -1,6 +1,6 @@
-"""Options in TOML files: which values they take, and the line of each key.
+"""Options in TOML files: the values that they accept, and the line of each key.
 
-Python has `tomllib` from 3.11 on. It does not tell where a key is, so that the text is searched.
+Python has `tomllib` from 3.11 on, which does not give the lines of keys: the text is searched.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Setting(NamedTuple):
 
     Attributes:
         name: the option.
-        where: its file and line.
-        key: the key as it is written.
+        where: the file and line.
+        key: the key as written.
         value: its value, of a type that the option takes.
     """
 
@@ -61,11 +61,11 @@ def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
     """Return the contents of a file, and the line of each key.
 
     Args:
-        path: what errors call the file.
+        path: the name of the file in errors.
         data: its contents, at most `LIMIT` bytes.
 
     Raises:
-        UsageError: it is not valid TOML, or would take long to read.
+        UsageError: the file is not valid TOML, or would take long to read.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -88,7 +88,7 @@ def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
     return document, lines_of(text)
 
 
-# A string without its end goes on to that of its line or of the file: nothing is looked at twice.
+# An unterminated string extends to the end of its line or file: no text is scanned twice.
 TOKEN = r"""(?sx)
     ["]{3} (?: \\. | [^\\] )*? (?: "{3,5} | \\?\Z ) | " (?: \\[^\n] | [^"\\\n] )* "?
     | '{3} .*? (?: '{3,5} | \Z ) | ' [^'\n]* '?
@@ -134,14 +134,14 @@ def setting(
     """Return one key of a table, if it is an option that the file may set.
 
     Args:
-        where: its file and line.
-        key: as it is written.
+        where: the file and line.
+        key: the key as written.
         value: its value.
         unfit: returns why the file cannot set an option, "" if it can.
         also: further names of options.
 
     Raises:
-        UsageError: it is not such an option, or its value is not of a type that the option takes.
+        UsageError: the key is not such an option, or its value is not of the option's type.
     """
     names = {name: found for name, found in table().items() if not name.startswith("-")}
     names |= {other: names[name] for other, name in (also or {}).items()}
@@ -158,7 +158,7 @@ def setting(
 
 
 def meant(key: str, names: Iterable[str]) -> str:
-    """Return a hint that names the name that is most like a key, "" if there is none."""
+    """Return a hint at the name most similar to a key; "" if there is none."""
     close = nearest(key, names)
     return f" (did you mean {one_line(close)}?)" if close else ""
 
@@ -174,7 +174,7 @@ def _fits(row: Option, value: object) -> bool:
 
 
 def type_of(row: Option) -> str:
-    """Return in words what an option takes in TOML."""
+    """Return the type of an option in TOML, in words."""
     if row.kind == "bool":
         return "true or false"
     one = {"int": "a whole number", "seconds": "a number of seconds or a string such as '30m'"}
@@ -182,13 +182,13 @@ def type_of(row: Option) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value of TOML as it is named in an error."""
+    """Return a TOML value in the form for errors."""
     kinds = {bool: str(value).lower(), str: repr(value), dict: "a table", list: "a list"}
     return kinds.get(type(value), str(value))
 
 
 def record_setting(one: Setting, values: Values) -> None:
-    """Set the value of an option as a setting says, or add to it.
+    """Set the value of an option from a setting, or add to the value.
 
     Raises:
         UsageError: the value is not valid.
@@ -213,9 +213,9 @@ _SETTING = re.compile(rf"[ \t]*{_KEY}[ \t]*=")
 
 
 def lines_of(text: str) -> Lines:
-    """Return the line of every table and key, as far as they are written in lines of their own.
+    """Return the line of every table and key that has a line of its own.
 
-    A table without such a line has that of the first one within it. The third table of an array
+    A table without such a line has the line of its first inner table. The third table of an array
     `role` is `("role", "2")`.
     """
     found: Lines = {}
@@ -228,7 +228,7 @@ def lines_of(text: str) -> Lines:
 
 
 class Key(NamedTuple):
-    """A key or the name of a table, in a line of its own.
+    """A key, or the name of a table, on its own line.
 
     Attributes:
         path: the path, with the numbers of tables in arrays.
@@ -244,7 +244,7 @@ class Key(NamedTuple):
 
 
 def keys(text: str) -> Iterator[Key]:
-    """Yield every key and every name of a table that has a line of its own."""
+    """Yield every key and table name that has its own line."""
     header: tuple[str, ...] = ()
     arrays: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):

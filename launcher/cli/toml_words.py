@@ -1,7 +1,7 @@
-"""The words for a TOML file that cannot be read: what is wrong on a line, and what to write. Pure.
+"""Messages for invalid TOML files: the error on a line, and its correct form. Pure.
 
-A library of TOML tells where it has given up, in words of its grammar. What was meant is found from
-the line itself.
+A TOML library reports where parsing stopped, in terms of its grammar. The intended meaning is
+guessed from the line itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .toml_file import Key
 
 ARRAYS = (("role",), ("rule",))
-"""Tables of which a file may have several, in double brackets."""
+"""Tables that may occur several times in a file, in double brackets."""
 
 WORDS = ("args", "command")
 """Keys of a role whose values are lists of words."""
@@ -41,7 +41,7 @@ _CONSTANT = r"""(?:"[^"\n]*"|'[^'\n]*'|[0-9]+|true|false)"""
 
 
 class ErrorPlace(NamedTuple):
-    """Where a library has given up.
+    """The place where a library stopped.
 
     Attributes:
         text: the contents of the file.
@@ -68,7 +68,7 @@ class ErrorPlace(NamedTuple):
 
 
 def fault(text: str, error: str) -> tuple[int, str]:
-    """Return the line of the error, from 1, and what is wrong there.
+    """Return the line of the error, from 1, and the error in words.
 
     Args:
         text: the contents of the file.
@@ -91,7 +91,7 @@ def _offset(text: str, error: str) -> int:
 
 
 def _shown(text: str) -> str:
-    """Return the beginning of what a message quotes."""
+    """Return the beginning of the quoted text of a message."""
     shown = one_line(text.strip())
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
 
@@ -101,7 +101,7 @@ def _quoted(text: str) -> str:
     return f"'{text}'" if "\\" in text and "'" not in text else json.dumps(text, ensure_ascii=False)
 
 
-# -- what is no TOML at all -----------------------------------------------------------------------
+# -- not TOML at all ------------------------------------------------------------------------------
 
 
 def _foreign(place: ErrorPlace) -> tuple[int, str] | None:
@@ -179,7 +179,7 @@ def _string(place: ErrorPlace) -> tuple[int, str] | None:
 
 
 def _characters(place: ErrorPlace) -> tuple[int, str] | None:
-    """Look for characters that only look like those of TOML, or cannot be seen."""
+    """Look for characters that resemble those of TOML, or are invisible."""
     found = next((one for one in place.line if one in QUOTES), "")
     if found:
         return place.number, f"{found} is not a quote in TOML; write \" or '"
@@ -208,7 +208,7 @@ def _brackets(place: ErrorPlace) -> tuple[int, str] | None:
 
 
 def _item(place: ErrorPlace) -> str:
-    """Return what is wrong with an item of a list or a table, in words."""
+    """Return the error in an item of a list or a table, in words."""
     if place.rest[0] in "]}":
         return f"no comma before {place.rest[0]}"
     if place.rest[0] in ",:":
@@ -288,7 +288,7 @@ def _without_equals(line: str) -> str:
 
 
 def _value(key: str, value: str) -> str:
-    """Return what is wrong with a value, and its correct form."""
+    """Return the error in a value, and its correct form."""
     if not value:
         return f"{key} has no value; give it one, or leave out this line"
     if value.startswith("="):
@@ -304,7 +304,7 @@ def _value(key: str, value: str) -> str:
 
 
 def _more(key: str, value: str) -> str:
-    """Return what is wrong with the text after a value, in words."""
+    """Return the error in the text after a value, in words."""
     if re.fullmatch(rf"{_CONSTANT}(?:\s*,\s*{_CONSTANT})+,?", value):
         return f"several values need a list: {key} = [{_shown(value)}]"
     first = re.match(rf"{_CONSTANT}(?=[\s,;])", value)
@@ -318,7 +318,7 @@ def _more(key: str, value: str) -> str:
 
 
 def _takes(key: str, value: str) -> bool:
-    """Return whether an option may have this text as its value."""
+    """Return whether an option accepts this text as its value."""
     row = _row(key)
     return row is None or value.lower() in {*row.choices, *row.suggestions}
 
@@ -333,7 +333,7 @@ def _assignment(key: str, value: str) -> str:
 
 
 def _written(key: str, value: str) -> tuple[str, str]:
-    """Return a rule of TOML, and how a value is written by it; "" if it can be no value."""
+    """Return a rule of TOML, and the value written by this rule; "" if it cannot be a value."""
     if re.fullmatch(_CONSTANT, value) and not (value[0] == "0" and value.strip("0")):
         return "a value stands alone", value
     if key in WORDS:

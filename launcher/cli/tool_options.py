@@ -75,4 +75,4 @@ OWN: dict[str, dict[str, Option]] = {
         "json": option(False, "Print everything as JSON."),
     },
 }
-"""The options by the name of the command; `Option.tools` names those that it shares with dsrun."""
+"""The options by the name of the command; `Option.tools` names those shared with dsrun."""

@@ -21,15 +21,15 @@ class ToolCommand(NamedTuple):
     """One parsed command line.
 
     Attributes:
-        own: the value of every option of its own, given or default.
-        options: the options that it shares with dsrun.
+        own: the value of each of its own options, given or default.
+        options: the options shared with dsrun.
         given: names of the options that the user set, on the command line or by a variable.
         rest: the words that are not options.
         help: whether the help is requested.
         notes: messages to the user about options that have no effect, and about configuration files
             that were not read because others may write to them; none with --quiet.
         config: the output of --show_config; "" without it.
-        shared: the words of the options that it shares with dsrun, as they were typed.
+        shared: the words of the options shared with dsrun, as typed.
     """
 
     own: Mapping[str, Any]
@@ -48,10 +48,10 @@ def configured(
     environ: Mapping[str, str],
     mixing: Collection[str] = (),
 ) -> ToolCommand:
-    """Parse as `parse`; configuration files may also set the options that are shared with dsrun.
+    """Parse as `parse`; configuration files may also set the options shared with dsrun.
 
     Raises:
-        UsageError: as `parse`, or a configuration file is not valid.
+        UsageError: an error of `parse`, or a configuration file is not valid.
     """
     parsed = parse(command, words, environ, mixing)
     if parsed.help:
@@ -81,7 +81,7 @@ def parse(
     mixing: Collection[str] = (),
     base: Mapping[str, object] | None = None,
 ) -> ToolCommand:
-    """Parse the options of a command line, up to `--` or the first word that is none.
+    """Parse the options of a command line, up to `--` or the first other word.
 
     Args:
         command: the name of the command.

@@ -1,7 +1,7 @@
-"""Which configuration files of projects are trusted: those that were read by their user.
+"""Trust in the configuration files of projects: those that their user has read.
 
-`dsrun --trust DIR` keeps the path of the folder, and a hash of what needs trust in its file: a
-change of that ends the trust, a comment or a time limit does not.
+`dsrun --trust DIR` records the folder's path, and a hash of the settings that need trust in its
+file. A change of these settings ends the trust; a comment or a time limit does not.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from .config_source import ConfigSource
 
 NAME = "trusted.json"
-"""The file with all trusted projects: a JSON object, {folder: SHA-256 of what is trusted there}."""
+"""The file with all trusted projects: a JSON object, {folder: SHA-256 of the trusted settings}."""
 
 VARIABLE = "DSRUN_TRUST"
-"""Names folders, separated by colons, whose dsrun.toml is trusted whatever it has."""
+"""A list of folders, separated by colons, whose dsrun.toml is trusted with any content."""
 
 
 def trust(folder: str, environ: Mapping[str, str]) -> str:
@@ -50,7 +50,7 @@ def trust(folder: str, environ: Mapping[str, str]) -> str:
     digest = _digest(path, parsed(path, source(path).data))
     try:
         _write(environ, {**_read(environ), os.path.dirname(path): digest})
-    except FileNotFoundError as error:  # no home folder is known
+    except FileNotFoundError as error:  # there is no home folder
         what = f"set HOME, or {VARIABLE}={os.path.dirname(path)}"
         raise UsageError(f"--trust {folder}: {in_words(error)}; {what}") from None
     except OSError as error:
@@ -62,7 +62,7 @@ def distrust(project: ConfigSource, file: File, environ: Mapping[str, str]) -> s
     """Return why the file of a project is not trusted, "" if it is.
 
     Raises:
-        UsageError: others can change what is kept, or a variable is not valid.
+        UsageError: others can change the record, or a variable is not valid.
     """
     try:
         known = _read(environ)
@@ -73,7 +73,7 @@ def distrust(project: ConfigSource, file: File, environ: Mapping[str, str]) -> s
         return ""
     if folder not in _named(environ):
         return "this file is not trusted"
-    # What is kept has the values; the variable would trust whatever the others write.
+    # A record has the values; the variable would trust anything that others write.
     return f"{VARIABLE} is ignored where other members of a group can write" * project.shared
 
 

@@ -1,4 +1,4 @@
-"""dsrun-check: look for what is wrong with nodes, without a job."""
+"""dsrun-check: find problems of nodes, without a job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _check(command: ToolCommand) -> None:
     """Check that the options fit together.
 
     Raises:
-        UsageError: they do not.
+        UsageError: the options conflict.
     """
     own = command.own
     shown = [f"--{name}" for name in ("compare", "report") if own[name]]

@@ -1,4 +1,4 @@
-"""The nodes of dsrun-check: it connects a fleet of its own, or uses that of a hold."""
+"""The nodes of dsrun-check: from a fleet of its own, or from a hold."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class LoopWait:
         loop.on_signals([one for one in ENDS if not (ignored and one == signal.SIGHUP)], self._end)
 
     def until(self, begin: Callable[[Callable[[], None]], object]) -> None:
-        """Call `begin` with a function that it calls at its end, and wait for that.
+        """Call `begin` with a function to call at its end, and wait for that call.
 
         Raises:
-            Ended: a signal has come first.
+            Ended: a signal has come before.
         """
         begin(self._over)
         self.loop.run()
@@ -68,7 +68,7 @@ class LoopWait:
 
 
 class PreparedCheck(NamedTuple):
-    """The facts that are known before anything is connected.
+    """The facts known before any connection.
 
     Attributes:
         job: a job for the nodes, which is never started.
@@ -128,9 +128,9 @@ class ReachedNodes(NamedTuple):
     """The nodes that were connected.
 
     Attributes:
-        programs: runs programs on them.
-        missing: why others are missing, by name.
-        causes: returns why nodes were lost since, by name, as far as it is known.
+        programs: runs programs on the nodes.
+        missing: the reasons why other nodes are missing, by name.
+        causes: returns the known reasons for later losses of nodes, by name.
     """
 
     programs: NodePrograms
@@ -145,7 +145,7 @@ def connect(
 
     Raises:
         DsrunError: the runner cannot listen for node launchers.
-        Ended: a signal has come first.
+        Ended: a signal has come before.
     """
     job, start = prepared.job, prepared.start
     names = [node.host.name for node in job.plan.nodes]

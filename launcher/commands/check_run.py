@@ -1,4 +1,4 @@
-"""Carry out a parsed dsrun-check: ask the nodes, compare them, and show what was found."""
+"""Carry out a parsed dsrun-check: ask the nodes, compare them, and show the findings."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SECONDS = 60.0
 """Seconds for a node to answer; its checks may wait for a file system."""
 
 CAUSE = 0.5
-"""Seconds for the backend to tell why a session has ended."""
+"""Seconds for the backend to explain the end of a session."""
 
 REPORT_SECONDS = 240.0
 """Seconds with --report, for which torch and compilers are asked."""
 
 
 def execute(command: ToolCommand) -> int:
-    """Check the nodes, show what was found, and return the exit code.
+    """Check the nodes, show the findings, and return the exit code.
 
     Raises:
         DsrunError: the nodes cannot be reached as requested.
@@ -71,7 +71,7 @@ def execute(command: ToolCommand) -> int:
 
 
 class Check:
-    """Asks nodes, and compares them."""
+    """Asks nodes, and compares their answers."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Check:
         *,
         torch: bool,
     ) -> None:
-        """Prepare to ask; `torch` is needed on every node, whatever the script imports."""
+        """Prepare the questions; `torch` is required on all nodes, whatever the script imports."""
         self._job = job
         self._torch = torch
         self._reached = reached
@@ -159,7 +159,7 @@ class Check:
         return {name: without_files(answers[name], again[name]) for name in lacking}
 
     def _lost(self, answers: Mapping[str, Answer]) -> dict[str, str]:
-        """Return why nodes were lost, if the program that connects them tells; it ends later."""
+        """Return the reasons for losses, which the program that connects the nodes reports last."""
         if any(answer.hello is None for answer in answers.values()):
             self._waiting.until(lambda over: self._waiting.loop.call_later(CAUSE, over))
         causes = self._reached.causes()
@@ -200,7 +200,7 @@ class Check:
 def _show(
     command: ToolCommand, verdict: CheckVerdict, full: Mapping[str, StepResult] | None
 ) -> int:
-    """Print the verdict as the options want it; return the exit code.
+    """Print the verdict in the requested form; return the exit code.
 
     Raises:
         OutputError: standard output, or the file of --svg, cannot be written.

@@ -27,7 +27,7 @@ class CheckText:
     def __init__(
         self, verdict: CheckVerdict, full: Mapping[str, StepResult] | None, *, colour: bool
     ) -> None:
-        """Prepare to show it; `full` is None if nothing was measured."""
+        """Prepare the output; `full` is None without measurements."""
         self._verdict = verdict
         self._full = full
         self._colour = colour

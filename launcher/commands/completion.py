@@ -1,8 +1,8 @@
 """dsrun-job --complete: candidates for the word at the cursor, for the shells' completion.
 
-The arguments are the kinds of values, joined by commas, the word as far as it is typed, and the
-words of the command line before it. A line of the answer is a whole word. It has no character that
-is special to a shell, whoever has chosen the name.
+The arguments are the kinds of values, joined by commas; the word as far as typed; and the previous
+words of the command line. A line of the answer is a whole word. It has no character that is special
+to a shell, even if somebody else has chosen the name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,254}")
-"""Names that are offered; all others have to be typed."""
+"""Names that are offered; others must be typed."""
 
 SAFE_LIST = re.compile(r"(?:[A-Za-z0-9_.:+,-]+[@,])?")
 """Text before the last item of a list of hosts: `n1:0,2@`, or `n1:4,`."""
@@ -41,16 +41,16 @@ def run(words: list[str]) -> int:
 
 
 def start() -> None:
-    """Run it as the whole process and exit."""
+    """Run the completion as the whole process, and exit."""
     entry.start(run)
 
 
 def offered(kinds: str, typed: str, before: Sequence[str]) -> list[str]:
-    """Return the words that may be at the cursor, without doubles.
+    """Return the possible words at the cursor, without duplicates.
 
     Args:
         kinds: the kinds of values, joined by commas; unknown ones have none.
-        typed: the word as far as it is typed.
+        typed: the word as far as typed.
         before: the words between the command and it, as the shell has them.
     """
     known = dict[str, None]()
@@ -108,7 +108,7 @@ def _ended(_before: Sequence[str]) -> Iterator[str]:
 
 
 def _name(program: str) -> str:
-    """Return the file of a program, given as a shell reads it; in quotes if none can be offered."""
+    """Return the file of a program in a shell's words; in quotes if no file can be offered."""
     return program.split(" ", 1)[0].rpartition("/")[2]
 
 
@@ -136,7 +136,7 @@ def _profiles(_before: Sequence[str]) -> Iterator[str]:
 
 
 def _hosts(before: Sequence[str]) -> Iterator[str]:
-    """Yield the hosts that are typed, or those of the hostfile that is typed or set."""
+    """Yield the typed hosts, or those of the hostfile that is typed or set."""
     from ..common import files
     from ..resources.hostfile import parse_hostfile, parse_hosts
 

@@ -1,4 +1,4 @@
-"""dsrun --detach: the job goes on in a process of its own, without the terminal."""
+"""dsrun --detach: the job continues in its own process, without the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(command: Command, start: Callable[[Parent], int]) -> int:
 
     Args:
         command: the command line.
-        start: runs it, and tells the parent once all workers run.
+        start: runs the job, and tells the parent once all workers run.
 
     Raises:
         DsrunError: an option needs the terminal; or, in the child, why the job has failed.
@@ -59,7 +59,7 @@ def check(options: Options) -> None:
 
 
 def _asks_for_allocation(options: Options) -> bool:
-    """Return whether the job runs in a program that holds an allocation for it."""
+    """Return whether the job runs in a program that holds an allocation for the job."""
     if not allocates(options.launcher):
         return False
     from . import salloc
@@ -81,7 +81,7 @@ def check_held(options: Options) -> None:
 
 
 def _leave_input() -> None:
-    """Read nothing from the terminal, and let no program do so that is started from here."""
+    """Read nothing from the terminal, neither here nor in programs started from here."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)

@@ -27,7 +27,7 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the command everywhere."""
 
 BROKEN = StopCause("stopped: nobody reads its output", 128 + signal.SIGPIPE)
-"""Why the command is stopped when the reader of our output has gone."""
+"""The cause of a stop when the reader of our output has gone."""
 
 
 def execute(command: ToolCommand) -> int:
@@ -61,7 +61,7 @@ def execute(command: ToolCommand) -> int:
 
 
 def _tell(task: Task, execution: Execution) -> None:
-    """Print what was copied successfully."""
+    """Print the successful copies."""
     well = [result for result in execution.results.values() if not result.exit_code]
     if task.done is not None and well and (text := task.done(well)):
         execution.console.log(text)

@@ -82,7 +82,7 @@ def _readers(who: str, hosts: Sequence[str]) -> frozenset[str]:
 
 
 def _print(execution: Execution) -> Finish:
-    """Print lines as they come, each with its host."""
+    """Print lines as they arrive, each with its host."""
     from ..head.exec.lines import HostLines
 
     execution.receive(HostLines(execution.console, execution.transport).receivers)

@@ -24,10 +24,10 @@ def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: Exit
     """Return the way to the hosts of a command line.
 
     Args:
-        loop: runs it.
+        loop: the loop for the transport.
         command: the command line.
         console: prints warnings.
-        stack: closes what has to stay open meanwhile.
+        stack: closes resources at the end.
 
     Raises:
         UsageError: the options name no hosts, or there is no way to them.
@@ -108,10 +108,10 @@ def _hold(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) 
 
 
 def _fleet(loop: Loop, options: Options, console: Console, stack: ExitStack) -> Transport:
-    """Return hosts on which the engine of the options starts node launchers.
+    """Return hosts with node launchers, started by the engine of the options.
 
     Raises:
-        UsageError: the engine cannot start them.
+        UsageError: the engine cannot start node launchers there.
     """
     from ..head.exec.fleet_hosts import FleetHosts
     from ..head.fleet.fleet import NodeFleet

@@ -25,7 +25,7 @@ def words(command: ToolCommand, sync: str) -> list[str]:
 
 
 def lines(command: ToolCommand, verdict: CheckVerdict) -> Iterator[str]:
-    """Yield the next commands, one a line; before them, the names to mend."""
+    """Yield the next commands, one a line; before them, the names to correct."""
     if verdict.unresolved:
         yield f"first: {_mend(verdict.unresolved, command.options)}"
         yield f"then: {_check(command, full=command.own['full'])}"

@@ -83,7 +83,7 @@ def _run(command: ToolCommand, hold: Callable[[Parent | None], int], **more: boo
 
 
 def _in_allocation(command: ToolCommand, words: Sequence[str]) -> int:
-    """Become salloc, which runs the same command in an allocation: that ends with the hold."""
+    """Become salloc, which runs this command in an allocation that ends with the hold."""
     from . import salloc
 
     options, name = command.options, command.own["name"]
@@ -120,7 +120,7 @@ def _listener(name: str) -> socket:
 
 
 def _release(name: str) -> int:
-    """Make a hold release its nodes, and wait until it has done so.
+    """Make a hold release its nodes, and wait until that is done.
 
     Raises:
         UsageError: there is no such hold of this user.

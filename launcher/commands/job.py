@@ -42,8 +42,8 @@ class JobCommand(NamedTuple):
     Attributes:
         verb: the action.
         words: the words after the verb, without options.
-        own: the value of each of its own options.
-        options: those that it shares with dsrun.
+        own: the value of each of dsrun-job's own options.
+        options: the options shared with dsrun.
         given: names of the options on the command line.
     """
 
@@ -60,13 +60,12 @@ class JobCommand(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """One thing to do.
+    """One verb.
 
     Attributes:
-        act: does it; returns the exit code.
-        words: for each of the words that may follow, what completion offers: kinds of
-            `completion`, joined by commas, "" for nothing. What comes before the last one may be
-            left out.
+        act: carries it out; returns the exit code.
+        words: for each word that may follow, the values that completion offers: kinds of
+            `completion`, joined by commas, "" for none. All words but the last one may be left out.
         options: the options that it takes.
     """
 
@@ -320,10 +319,10 @@ def _restart(given: JobCommand) -> int:
 
 
 def _place(given: JobCommand, words: Sequence[str]) -> NamedSocket:
-    """Return the job or hold that is meant, and the role of the job.
+    """Return the requested job or hold, and the role of the job.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: there is no match, or more than one.
     """
     from .job_read import newest, running_programs
 
@@ -343,10 +342,10 @@ def _place(given: JobCommand, words: Sequence[str]) -> NamedSocket:
 
 
 def _job(given: JobCommand, words: Sequence[str]) -> NamedSocket:
-    """Return the job that is meant, and its role.
+    """Return the requested job, and its role.
 
     Raises:
-        UsageError: it is a hold.
+        UsageError: the word means a hold.
     """
     place = _place(given, words)
     if place.kind == local.HOLD:
@@ -439,7 +438,7 @@ MEANT = {
     **dict.fromkeys(("resize", "grow", "shrink"), "scale"),
     "send": "signal",
 }
-"""Words of other programs, and ours for them."""
+"""Other programs' words for verbs, and ours."""
 
 READ, KEPT = "jobs,programs", "jobs,programs,ended"
 """Candidates of completion for a verb that changes nothing: running jobs, or also ended ones."""

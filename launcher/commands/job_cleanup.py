@@ -1,4 +1,4 @@
-"""`dsrun-job kill JOB -H HOSTS`: end what a job has left on hosts, without its runner."""
+"""`dsrun-job kill JOB -H HOSTS`: end a job's leftovers on hosts, without its runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dsrun-job list --ended` and `dsrun-job forget`: detached jobs that run no more."""
+"""`dsrun-job list --ended` and `dsrun-job forget`: detached jobs that have ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ended() -> Sequence[tuple[JobFolder, JobState]]:
 def as_table(
     jobs: Sequence[tuple[JobFolder, JobState]], damaged: Sequence[DamagedFolder], width: int
 ) -> str:
-    """Return them as a table, with those that cannot be read behind them."""
+    """Return the ended jobs as a table, with unreadable ones at the end."""
     now = time.time()
     rows = [_row(one, state, now) for one, state in jobs]
     rows += [_row_of_damaged(one) for one in damaged]
@@ -92,7 +92,7 @@ def _fields(one: JobFolder, state: JobState) -> EndedJobJson:
 
 
 def forget(words: Sequence[str], *, everything: bool) -> tuple[str, str]:
-    """Remove what is kept of a job, or of all that have ended; return the name and what was done.
+    """Remove the records of one or all ended jobs; return the name and the action.
 
     Raises:
         UsageError: there is no such job, or it is running.

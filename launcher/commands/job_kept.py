@@ -38,10 +38,10 @@ class KeptJob(NamedTuple):
 
 
 class DamagedJob(UsageError):
-    """The job that is meant has a folder that cannot be read.
+    """The error for a job whose folder cannot be read.
 
     Attributes:
-        folder: that folder.
+        folder: the unreadable folder.
     """
 
     def __init__(self, folder: DamagedFolder) -> None:
@@ -66,17 +66,17 @@ def damaged() -> list[DamagedFolder]:
 
 
 def _check_whole(word: str) -> None:
-    """Check that no folder which cannot be read is meant."""
+    """Check that a word does not mean an unreadable folder."""
     for folder in damaged():
         if word in folder.job_id:
             raise DamagedJob(folder)
 
 
 def find(words: Sequence[str]) -> KeptJob:
-    """Return the job or hold that is meant, a running one before one that has ended.
+    """Return the requested job or hold; a running one is preferred to one that has ended.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: there is no match, or more than one.
         DamagedJob: its folder cannot be read.
     """
     word = words[0] if words else None
@@ -105,10 +105,10 @@ def find(words: Sequence[str]) -> KeptJob:
 
 
 def check_not_ended(word: str) -> None:
-    """Check that no detached job that runs no more is meant, of which nothing can be asked.
+    """Check that a word means no ended detached job, which cannot be asked anything.
 
     Raises:
-        UsageError: one is.
+        UsageError: the word means such a job.
     """
     for folder in folders():
         if word in (name := folder.about.job_id) and folder.state is not JobState.ELSEWHERE:
@@ -122,7 +122,7 @@ def _last(running: Sequence[NamedSocket], gone: Sequence[NamedSocket]) -> NamedS
     """Return the newest job; an id begins with the time of its start.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no job.
         DamagedJob: its folder cannot be read.
     """
     jobs = [one for one in running if one.kind == local.JOB]
@@ -138,7 +138,7 @@ def _newest(places: Sequence[NamedSocket]) -> NamedSocket | None:
 
 
 def without_end(folder: JobFolder, state: JobState) -> DsrunError:
-    """Return the error for a job that has ended, but nobody knows how."""
+    """Return the error for a job that has ended without a record."""
     about = folder.about
     if state in {JobState.UNKNOWN, JobState.DAMAGED}:
         why = (

@@ -1,4 +1,4 @@
-"""`dsrun-job logs JOB`: the newest output of a job, and with --follow what comes later."""
+"""`dsrun-job logs JOB`: the newest output of a job; with --follow also later output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def show(place: NamedSocket, ranks: list[int] | None, *, follow: bool, as_json: 
 
 
 def _names_role(one: ArrivedFrame) -> bool:
-    """Return whether this tells whose output follows."""
+    """Return whether this frame names the role of the following output."""
     return one.kind == frames.EVENT and one.message.get("event") == "role"
 
 
@@ -68,7 +68,7 @@ class _Readers:
         self._known: dict[str, LinesReader] = {}
 
     def of(self, role: str) -> LinesReader:
-        """Return that of a role."""
+        """Return the reader of a role."""
         if role not in self._known:
             self._known[role] = LinesReader(self._printer(safe(role)))
         return self._known[role]
@@ -122,7 +122,7 @@ def show_kept(
 
 
 def _print(readers: _Readers, entries: Iterable[JournalEntry], ranks: list[int] | None) -> None:
-    """Print the output of ranks, and what is not of one of them alone if all are meant."""
+    """Print the output of ranks; other entries only if all ranks are requested."""
     from ..head.detached import journal
 
     for one in entries:
@@ -135,7 +135,7 @@ def _print(readers: _Readers, entries: Iterable[JournalEntry], ranks: list[int] 
 
 
 class LinesReader:
-    """Splits what arrives into the lines of each rank."""
+    """Splits arriving data into the lines of each rank."""
 
     def __init__(self, printer: TextPrinter | JsonPrinter) -> None:
         """Give whole lines to `printer`."""
@@ -155,7 +155,7 @@ class LinesReader:
             tell(f"{one.message.get('bytes')} bytes omitted here", "dsrun-job")
 
     def move(self, rank: int, host: str) -> None:
-        """Note where a rank is; if it was elsewhere, its lines have another label from now on."""
+        """Record the host of a rank; after a move, the rank's lines get another label."""
         if self._hosts.get(rank) != safe(host):
             self.end(rank)
             self._hosts[rank] = safe(host)
@@ -183,7 +183,7 @@ class TextPrinter:
     """Prints lines as dsrun does: on a terminal only harmless text."""
 
     def __init__(self, role: str, *, clean: bool) -> None:
-        """Print the lines of a role; with `clean`, leave out what could harm a terminal."""
+        """Print the lines of a role; with `clean`, drop characters that could harm a terminal."""
         self._role = f"{role}/" if role else ""
         self._clean = clean
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}

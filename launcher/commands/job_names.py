@@ -17,7 +17,7 @@ PATIENCE = 10.0
 """Seconds for a job to answer."""
 
 LOOK = 0.1
-"""Seconds between two looks for news of a job that does not report them itself."""
+"""Seconds between two checks for news of a job that does not report any."""
 
 LAST = "last"
 """The word for the newest job."""
@@ -31,7 +31,7 @@ class NamedSocket(NamedTuple):
 
     Attributes:
         kind: `job` or `hold`.
-        role: the role of the job that is meant; "" for all.
+        role: the requested role of the job; "" for all.
     """
 
     kind: str
@@ -56,10 +56,10 @@ def choose(
     Args:
         word: the word that the user has typed, None for none.
         known: all jobs and holds.
-        newest: returns the newest of some jobs, None if none of them answers.
+        newest: returns the newest of some jobs; None if none answers.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: there is no match, or more than one.
     """
     jobs = [one for one in known if one.kind == local.JOB]
     if word is None:
@@ -75,7 +75,7 @@ def choose(
 
 
 READING = ("", "top", "stacks")
-"""Verbs for which a job may be named by its program, as they change nothing; "" for others such."""
+"""Verbs that accept the name of a job's program, as they change nothing; "" for other commands."""
 
 
 def by_program(
@@ -121,7 +121,7 @@ def _only(found: Sequence[NamedSocket], otherwise: str) -> NamedSocket:
 
 
 def named(some: Iterable[NamedSocket]) -> str:
-    """Return the names of the newest of them, for a message."""
+    """Return the names of the newest ones, for a message."""
     names = [one.name for one in some]
     more = [f"and {len(names) - NAMED} more"] if len(names) > NAMED else []
     return ", ".join([*names[-NAMED:], *more]) or "none"
@@ -131,7 +131,7 @@ def open_place(place: NamedSocket) -> LocalClient:
     """Return a connection.
 
     Raises:
-        UsageError: it has ended meanwhile.
+        UsageError: the job or hold has just ended.
     """
     client = connect(place.kind, place.name)
     if client is None:

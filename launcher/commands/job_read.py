@@ -1,4 +1,4 @@
-"""Read what running jobs and holds tell of themselves, all at once."""
+"""Reads the status of running jobs and holds, all at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .json_types.jobs import JobJson, JobsJson
 
 PATIENCE = 2.0
-"""Seconds for all of them to answer; one that is suspended does not."""
+"""Seconds for all to answer; a suspended one does not answer."""
 
 
 class Unread(NamedTuple):
@@ -35,7 +35,7 @@ class Unread(NamedTuple):
 
     Attributes:
         name: its name.
-        version: the version of its dsrun, "" if it tells none.
+        version: the version of its dsrun, "" if unknown.
     """
 
     name: str
@@ -48,8 +48,8 @@ class KnownJobs(NamedTuple):
     Attributes:
         jobs: the jobs that have answered, without their ranks.
         holds: the answers of the holds about themselves.
-        silent: the names of those that have not answered.
-        unread: those whose answer this dsrun cannot read, with the version that they report.
+        silent: the names of jobs and holds that have not answered.
+        unread: those with answers that this dsrun cannot read, with their version.
     """
 
     jobs: tuple[JobStatus, ...]
@@ -59,7 +59,7 @@ class KnownJobs(NamedTuple):
 
 
 def read(places: Iterable[NamedSocket], patience: float = PATIENCE) -> KnownJobs:
-    """Ask jobs and holds for their status; leave out those that have ended in the meantime."""
+    """Ask jobs and holds for their status; omit those that end in the meantime."""
     clients = {place: client for place in places if (client := _asked(place)) is not None}
     try:
         answers = _answers(clients, time.monotonic() + patience)
@@ -117,7 +117,7 @@ def _answers(
 
 
 def _hold(answer: Message) -> HoldJson:
-    """Return the displayed fields of a hold, which may have another version.
+    """Return the displayed fields of a hold, whose version may differ.
 
     Raises:
         KeyError: the answer lacks a field.
@@ -157,7 +157,7 @@ def _is_host(one: object) -> bool:
 
 
 def newest(places: Iterable[NamedSocket]) -> NamedSocket | None:
-    """Return the job that was started last, None if none of them answers."""
+    """Return the job that was started last; None if none answers."""
     known = max(read(places).jobs, key=lambda one: one.since, default=None)
     return None if known is None else NamedSocket(local.JOB, known.job_id)
 

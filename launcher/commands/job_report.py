@@ -1,4 +1,4 @@
-"""`dsrun-job report JOB`: how a job does or has ended, in words, as JSON, or as a picture."""
+"""`dsrun-job report JOB`: the state or ending of a job, in words, as JSON, or as a picture."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 
 class RunningReport(NamedTuple):
-    """A job as it is now.
+    """The present state of a job.
 
     Attributes:
         state: whether it runs, or why its end is not known.
         text: the report in words.
-        report: as for --report_file; None if nobody knows.
-        seconds: how long it has lasted, 0 if that is not known.
+        report: the report as in --report_file; None if unknown.
+        seconds: the duration so far; 0 if unknown.
         happened: the events, with their times, if requested.
-        roles: how the clean end of each of its roles counts, by name; none for one program.
-        tails: the newest output, as far as that is not among what happened.
-        about: the description of the job, as far as it is known.
+        roles: the effect of each role's clean end, by name; empty for one program.
+        tails: the newest output, unless it is among the events.
+        about: the description of the job, as far as known.
     """
 
     job_id: str
@@ -153,7 +153,7 @@ def _event(kept: journal.JournalEntry) -> RunEvent | None:
 
 
 def _running(found: KeptJob, html: str) -> RunningReport:
-    """Return the report of a running job, which is asked; of a detached one its journal tells."""
+    """Return the report of a running job: from the job, or, if detached, from its journal."""
     detached = found.folder
     with open_place(found.place) as client, named_in_errors(found.place):
         number = client.send({"do": "report", "events": bool(html) and detached is None})
@@ -188,7 +188,7 @@ def _words(roles: object) -> dict[str, str]:
 
 
 def _tails(arrived: Sequence[ArrivedFrame]) -> Iterator[PrintedBlock]:
-    """Yield blocks of output; an event names the role of those behind it."""
+    """Yield blocks of output; an event names the role of the following blocks."""
     role = ""
     for one in arrived:
         if one.message.get("event") == "role":
@@ -226,7 +226,7 @@ def _draw(told: RunningReport, path: str) -> None:
     """Draw a job into a file.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     from ..head.picture.page import page
     from ..head.report import file

@@ -27,10 +27,10 @@ COLUMNS = (
     ("SLOW", "slow", 56, "left"),
     ("LAST LINE", "last", 56, "left"),
 )
-"""Title, field, the least width of the screen for it, and alignment of each column."""
+"""Title, field, minimum width of the screen, and alignment of each column."""
 
 ABOVE = 3
-"""Lines of each job above its rows: an empty one, its title and those of the columns."""
+"""Lines of each job above its rows: an empty one, its title and the column titles."""
 
 
 def draw(views: Sequence[JobView], now: float, width: int, height: int, *, hint: str) -> Group:
@@ -62,7 +62,7 @@ def _job(view: JobView, now: float, width: int, room: int) -> list[Text | Table]
 
 
 def _is_used(field: str, rows: Sequence[ViewLine]) -> bool:
-    """Return whether a column is worth its place; the device and what is slow may be missing."""
+    """Return whether a column is shown; the device, and the slowness, may be omitted."""
     return field not in {"device", "slow"} or any(getattr(row, field) for row in rows)
 
 

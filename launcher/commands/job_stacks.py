@@ -22,12 +22,12 @@ def show(place: NamedSocket, request: dict[str, object], *, whole: bool, as_json
 
     Args:
         place: the job.
-        request: the ranks, and how to ask for them.
-        whole: all threads and frames.
-        as_json: as JSON for programs.
+        request: the ranks, and the options of the request.
+        whole: whether to show all threads and frames.
+        as_json: whether to print JSON for programs.
 
     Raises:
-        DsrunError: it refuses, does not answer, or has ended.
+        DsrunError: the job refuses, does not answer, or has ended.
     """
     patience = collect.NATIVE_PATIENCE if request["native"] else collect.LONGEST
     with open_place(place) as client, named_in_errors(place):

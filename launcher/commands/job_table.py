@@ -72,12 +72,12 @@ def of_unread(one: Unread) -> JobRow:
 
 
 def safe_row(row: JobRow) -> JobRow:
-    """Return a line without what could harm a terminal, or break the line."""
+    """Return a row without characters that could harm a terminal, or break the line."""
     return JobRow(*(plain(cell).replace("\n", " ").replace("\t", " ") for cell in row))
 
 
 def table(rows: Sequence[JobRow], width: int = 0) -> str:
-    """Return the table; with a width, lines are cut to it."""
+    """Return the table; a width cuts its lines."""
     program = PROGRAM if width else 1 << 20
     rows = [row._replace(program=_cut(row.program, program)) for row in rows]
     cells = [JobRow(*HEADINGS), *rows]

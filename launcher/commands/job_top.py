@@ -52,11 +52,11 @@ SAMPLE = 0.5
 
 
 class WatchedJob:
-    """One job that is asked again and again, without waiting for it.
+    """A job that is asked repeatedly, without waiting for answers.
 
     Attributes:
         ended: whether its runner is gone, or is not understood.
-        unread: why its answers are not, "" if they are.
+        unread: why the job's answers are not understood; "" if they are.
     """
 
     def __init__(self, place: NamedSocket, client: LocalClient) -> None:
@@ -87,7 +87,7 @@ class WatchedJob:
             self._end()
 
     def read(self) -> None:
-        """Take in what has arrived."""
+        """Read arrived data."""
         try:
             arrived = self._client.receive()
             for one in arrived or ():
@@ -144,7 +144,7 @@ class ShownJobs:
         self._looked = float("-inf")
 
     def look(self, now: float) -> None:
-        """Look for new jobs, and ask those that are known."""
+        """Look for new jobs, and ask the known ones."""
         if now - self._looked >= LOOK and (self._chosen is None or not self._watched):
             self._looked = now
             places = job_names.places() if self._chosen is None else [self._chosen]
@@ -159,7 +159,7 @@ class ShownJobs:
             self._watched[place] = WatchedJob(place, open_place(place))
 
     def wait(self, seconds: float, *others: int) -> list[int]:
-        """Read frames for this time; return those of the other descriptors that can be read."""
+        """Read frames for this time; return the other descriptors that are readable."""
         fds = {one.fileno(): one for one in self._watched.values() if not one.ended}
         found = ready([*fds, *others], seconds)
         for fd in found:
@@ -179,7 +179,7 @@ class ShownJobs:
 
     @property
     def unread(self) -> list[str]:
-        """Which jobs are not understood, and why."""
+        """The jobs that are not understood, and the reasons."""
         known = self._watched.items()
         return [f"job {place.name}: {one.unread}" for place, one in known if one.unread]
 
@@ -236,7 +236,7 @@ def _sampled(chosen: NamedSocket | None, pauses: Sequence[float]) -> list[JobVie
 
 
 def _check_read(jobs: ShownJobs, chosen: NamedSocket | None) -> None:
-    """Check that the chosen job is understood; a line tells of others that are not."""
+    """Check that the chosen job is understood; print a line about others that are not."""
     for unread in jobs.unread:
         if chosen is not None:
             raise UsageError(f"dsrun-job: {unread}")
@@ -299,7 +299,7 @@ def _loop(jobs: ShownJobs, console: Console, live: Live) -> None:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Read keys at once, and leave the terminal as it was, whatever ends this process."""
+    """Read keys at once; restore the terminal however this process ends."""
     before = termios.tcgetattr(0)
 
     def leave(_number: int, _frame: object) -> None:
@@ -307,7 +307,7 @@ def _keys() -> Iterator[None]:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
-    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # it would leave the terminal as it is now
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the terminal would stay in its present mode
     tty.setcbreak(0)
     try:
         yield

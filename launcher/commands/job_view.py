@@ -1,4 +1,4 @@
-"""The live view of jobs, as rows of a table: what is measured, and what fits. Pure."""
+"""The live view of jobs, as rows of a table: the measured values that fit. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JobView(NamedTuple):
     Attributes:
         used: the report of each host, by its name.
         cores: the number of cores that each rank has kept busy since the view before.
-        problem: why nothing newer is known, "" if this is new.
+        problem: why there is nothing newer; "" if this is new.
     """
 
     status: JobStatus
@@ -193,12 +193,12 @@ def _devices(devices: Sequence[DeviceUsage]) -> str:
 
 
 def _is_unread(devices: Sequence[DeviceUsage]) -> bool:
-    """Return whether there are devices of which a node can tell no more than that."""
+    """Return whether a node knows only of the existence of its devices."""
     return bool(devices) and not any(one.total for one in devices)
 
 
 def _device(name: str, devices: Iterable[DeviceUsage]) -> str:
-    """Return the use of a rank's device, which is known by number or UUID."""
+    """Return the use of a rank's device, found by number or UUID."""
     found = next((one for one in devices if name and name in {str(one.number), one.uuid}), None)
     if found is None or not found.total:
         return ""

@@ -1,4 +1,4 @@
-"""`dsrun-job wait JOB`: waits for the end of a job, and ends as its dsrun would have."""
+"""`dsrun-job wait JOB`: waits for the end of a job, and exits like its dsrun."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ MOMENT = 5.0
 
 
 def wait(found: KeptJob, *, as_json: bool) -> int:
-    """Wait, print the report as a terminal would have shown it, and return the job's exit code.
+    """Wait, print the report as in a terminal, and return the job's exit code.
 
     Raises:
         UsageError: this is a hold, or the job has ended meanwhile.
-        DsrunError: it has ended, but nobody knows how.
+        DsrunError: the job has ended without a record.
     """
     place = found.place
     if place.kind == local.HOLD:
@@ -65,9 +65,9 @@ def show(end: KeptEnd) -> None:
 
 
 def settled(folder: JobFolder) -> JobFolder:
-    """Return a job's folder once it is written how the job, which takes no requests, has ended.
+    """Return the folder of a job that takes no requests, once its ending is recorded.
 
-    That takes a moment; a job that is only starting is not waited for long.
+    That takes a moment; for a job that only starts, the wait is short.
     """
     with suppress(DsrunError, TimeoutError):
         until_end(folder, MOMENT)
@@ -79,11 +79,11 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> KeptEnd:
 
     Args:
         folder: the folder of the job.
-        seconds: how long to wait; None for no limit.
+        seconds: the time limit; None for none.
 
     Raises:
-        DsrunError: it has ended, but nobody knows how.
-        TimeoutError: it has not ended in time.
+        DsrunError: the job has ended without a record.
+        TimeoutError: the job has not ended in time.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     while (end := folder.end) is None:
@@ -97,11 +97,11 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> KeptEnd:
 
 
 def until_told(place: NamedSocket) -> KeptEnd:
-    """Wait until a running job tells how it has ended.
+    """Wait until a running job reports its ending.
 
     Raises:
-        UsageError: it has ended meanwhile.
-        LostError: it was killed.
+        UsageError: the job has just ended.
+        LostError: the job's process was killed.
     """
     while True:
         with open_place(place) as client:
@@ -112,7 +112,7 @@ def until_told(place: NamedSocket) -> KeptEnd:
 
 
 def _told(client: LocalClient, place: NamedSocket) -> KeptEnd | None:
-    """Return a job's report of its end; None if it has not taken the request.
+    """Return a job's report of its ending; None if it has not accepted the request.
 
     Raises:
         LostError: the job was killed.
@@ -132,10 +132,10 @@ def _told(client: LocalClient, place: NamedSocket) -> KeptEnd | None:
 
 
 def _report(data: bytes, place: NamedSocket) -> tuple[str, dict[str, Any]]:
-    """Return the report that a job has written, in words and as JSON.
+    """Return the report written by a job, in words and as JSON.
 
     Raises:
-        LostError: it has written something else.
+        LostError: the job has written something else.
     """
     with suppress(ValueError):
         match read_json(data):

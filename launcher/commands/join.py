@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def join(planned: PlannedJob, options: Options, parent: Parent | None = None) -> int:
     """Serve as the node launcher of this node until the job has ended; return the exit code.
 
-    Node 0, which runs the same command, tells how it goes. `parent` is left once this has joined.
+    Node 0 reports the progress. `parent` is released once this node has joined.
 
     Raises:
         DsrunError: node 0 cannot be reached.

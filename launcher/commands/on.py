@@ -1,6 +1,6 @@
-"""dsrun --on NAME: plans a job here, and has it run on the nodes of a hold.
+"""dsrun --on NAME: plans a job here, and runs it on the nodes of a hold.
 
-The hold writes the job's output to the standard streams of this process, which it is given, and
+The hold gets the standard streams of this process, and writes the job's output to them. It also
 gets the signals that arrive here. If this process ends, the hold stops the job.
 """
 
@@ -38,12 +38,12 @@ FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 """Signals that are forwarded besides those that end the job. Ctrl-Z stops this process alone."""
 
 INTERRUPTS = 3
-"""Interrupts after which this process ends whatever the hold does."""
+"""Number of interrupts after which this process ends, whatever the hold does."""
 
 GONE = "it has ended unexpectedly"
 
 RUNNING = -1
-"""In place of an exit code: all workers of a detached job run, and the hold goes on with it."""
+"""Replacement of an exit code: all workers of a detached job run, and the hold keeps it running."""
 
 LAST_WAIT = 1.0
 """Seconds for the hold to answer after the last interrupt."""
@@ -53,7 +53,7 @@ def run(command: Command) -> int:
     """Run a command line with --on; return the exit code.
 
     Raises:
-        DsrunError: the job cannot be run, or has failed; no process of it is left running.
+        DsrunError: the job cannot be run, or has failed; none of its processes is left running.
     """
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
@@ -68,7 +68,7 @@ def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
         tables: its roles, as they are written.
 
     Raises:
-        DsrunError: the job cannot be run, or has failed; no process of it is left running.
+        DsrunError: the job cannot be run, or has failed; none of its processes is left running.
     """
     held.check_given(command.options.on or "", command.given)
     return _run(command, partial(held.held_roles, command, tables))
@@ -160,7 +160,7 @@ def _detach(
     try:
         code = _report(spec, ClientRun(client, spec, {**request, "detach": folder}))
     except DsrunError:
-        remove(folder)  # if the hold has not even begun
+        remove(folder)  # if the hold has not even started
         raise
     if code == RUNNING:
         entry.write(f"{spec.job_id}\n")
@@ -186,7 +186,7 @@ def _write(path: str | None, report: dict[str, object]) -> bool:
         return True
     from ..head.report import document, file
 
-    # A picture has been drawn by the hold, which knows what has happened.
+    # The hold, which knows the history, has drawn a picture.
     return is_page(path) or file.write(path, document.as_text(report))
 
 

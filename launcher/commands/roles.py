@@ -33,7 +33,7 @@ class RolesCommand(NamedTuple):
     Attributes:
         job: the options of the whole job.
         tables: its roles, as they are written.
-        words: how many words of the command line are options of the whole job.
+        words: the number of words of the command line for the whole job.
     """
 
     job: Command
@@ -154,7 +154,7 @@ def show(planned: RolesSpec, commands: list[NodeCommand], options: Options) -> i
 
 
 def _in_allocation(given: RolesCommand, argv: Sequence[str], parent: Parent | None) -> int:
-    """Become salloc, which runs the same command in an allocation; a dry run returns."""
+    """Become salloc, which runs this command in an allocation; a dry run returns."""
     from . import salloc
 
     job = given.job

@@ -1,4 +1,4 @@
-"""`--launcher slurm` outside a Slurm job: run the same command in an allocation of `salloc`."""
+"""`--launcher slurm` outside a Slurm job: run this command in an allocation of `salloc`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
     """Return the salloc command that runs this dsrun command in an allocation.
 
     `--launcher_args` go to salloc: requests of a job also hold for the steps in it (srun(1)), so
-    srun gets none of them.
+    srun gets none.
 
     Args:
         words: the arguments of dsrun, as typed.
@@ -109,18 +109,18 @@ def run(argv: list[str], options: Options, parent: Parent | None = None) -> NoRe
 def inside(options: Options, program: Callable[[], int]) -> int:
     """Run a program in a Slurm job; return its exit code.
 
-    If the salloc that has requested the job for it is killed, the program gets SIGTERM, and then
-    the allocation is given back: nobody else would do so.
+    If the salloc that requested the job is killed, the program gets SIGTERM, and then the
+    allocation is released: nobody else would do so.
 
     Raises:
-        DsrunError: as the program.
+        DsrunError: the error of the program.
     """
     owner = os.environ.pop(OWNER, "")
     if not owner:
         return program()
     from ..node.machine.processes import die_with_parent
 
-    # Until the program handles it: what is under way ends here, and the allocation with it.
+    # Until the program handles SIGTERM, this exits here, which ends the allocation.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     die_with_parent(signal.SIGTERM)
     try:
@@ -181,7 +181,7 @@ def _tool(path: str) -> str:
 
 
 def _find(name: str, path: str) -> str:
-    """Return the path of a program of Slurm, "" if there is none."""
+    """Return the path of a program of Slurm; "" if there is none."""
     folder = _folder(path)
     whole = os.path.abspath(folder)
     folders = [os.path.join(whole, "bin"), whole] if folder else executable.own_folders()

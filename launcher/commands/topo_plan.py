@@ -137,7 +137,7 @@ def _machine(devices: NodeDevices, tree: topology.Topology) -> Machine:
 
 
 def _things(devices: NodeDevices) -> Iterator[TreeNode]:
-    """Yield the devices, with what their driver reports about them."""
+    """Yield the devices, with their driver's facts."""
     from ...accelerator.hardware import nvml
 
     addresses, nodes = devices.addresses(devices.visible), devices.nodes_of(devices.visible)

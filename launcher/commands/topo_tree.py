@@ -82,7 +82,7 @@ def _sockets(machine: Machine) -> Iterator[Branch]:
 
 
 def _node(machine: Machine, node: int, cores: Sequence[Core], first: bool) -> Branch:
-    """Return one node; if sockets share it, its devices are shown at the first of them."""
+    """Return one node; devices of a node shared by sockets are shown at the first socket."""
     things = [*machine.devices, *machine.nics] if first else []
     attached: list[Branch] = [(one.text, []) for one in things if _home(machine, one) == node]
     return f"NUMA node {node}{_size(machine, node)}", [*_cores(cores), *attached]
@@ -109,7 +109,7 @@ def _caches(cores: Sequence[Core]) -> list[Branch]:
 
 
 def _memory_alone(machine: Machine) -> Iterator[Branch]:
-    """Yield the nodes that have memory and no cores."""
+    """Yield the nodes with memory and without cores."""
     homes = {core.node for core in machine.topology.cores}
     fast = {node for nodes in machine.topology.fast_memory.values() for node in nodes}
     for node in sorted(machine.memory.keys() - homes):

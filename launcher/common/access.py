@@ -1,6 +1,6 @@
-"""Which part of a path keeps this user from it, and which right is missing there.
+"""Finds the part of a path that is closed to this user, and the missing right.
 
-The kernel says no more than EACCES (path_resolution(7)). This is loaded only once it has.
+The kernel reports only EACCES (path_resolution(7)). This is imported only after that error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def denied(path: str, *rights: int) -> str:
     """Return the part of a path that is forbidden, and the right that is missing; "" for none.
 
     Args:
-        path: a file or folder; a missing one is not forbidden, unless it is to be written.
+        path: a file or folder; a missing one is not forbidden, except for writing.
         rights: the permissions that are needed: os.R_OK, os.W_OK, os.X_OK.
     """
     names, at = path.split("/")[::-1], "/" if path.startswith("/") else "."
@@ -46,7 +46,7 @@ def denied(path: str, *rights: int) -> str:
             continue
         if not system.access(at, os.X_OK):
             if at == "." and (absolute := _absolute(at)) != at:
-                return denied(absolute, os.X_OK)  # who may not enter it does not see it, either
+                return denied(absolute, os.X_OK)  # without the right, the contents are invisible
             return _words(at, os.X_OK) if system.isdir(at) else ""
         above, here = at, os.path.join(at, name)
         try:

@@ -13,14 +13,14 @@ from .errors import UsageError
 from .values import NamedTuple
 
 VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Which name a user without an entry, in this order: those of Python's `getpass.getuser`."""
+"""Variables for the name of a user without an entry, in the order of Python's `getpass.getuser`."""
 
 
 class Account(NamedTuple):
     """This user.
 
     Attributes:
-        name: for a login elsewhere, "" for none.
+        name: the name for a login elsewhere; "" for none.
         home: an absolute path, "" for none.
         known: whether the user database has an entry, without which OpenSSH and pdsh do not run.
     """

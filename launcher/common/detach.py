@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .stand_in import StandIn
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that the parent passes on to its child until that is ready: they end both."""
+"""Signals that the parent passes on to its child until the child is ready: they end both."""
 
 MOST = 4096
 """Most bytes of a child's message when it is ready."""
@@ -61,7 +61,7 @@ class Parent:
 
         Args:
             last_words: text for the parent to print on standard output, if any.
-            folder: the current folder from now on; None to keep it.
+            folder: the new current folder; None to keep the old one.
         """
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
@@ -74,13 +74,13 @@ class Parent:
 
 
 def detached(program: Callable[[Parent], int], *, hands_over: bool = False) -> int:
-    """Run a program in a session of its own; return once it has left this process, or has ended.
+    """Run a program in its own session; return once it has left this process, or has ended.
 
-    This returns in both processes: in the child what the program returns or raises, and in the
+    This returns in both processes: in the child the result or exception of the program, in the
     parent the exit code for the command.
 
     Args:
-        program: is given the parent.
+        program: called with the parent.
         hands_over: whether it will hand over to another program.
     """
     if line := os.environ.pop(HANDED_OVER, ""):
@@ -110,7 +110,7 @@ def _parent_behind(line: int) -> Parent:
 def _follow(line: socket.socket, pid: int, stand_in: StandIn | None) -> int:
     """Wait until the child is ready or has ended, and return the exit code.
 
-    The messages of what stands in for the child are printed.
+    Messages of the child's stand-in are printed.
     """
     for number in PASSED_ON:
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -1,4 +1,4 @@
-"""Exit codes and exceptions. Every message says what is wrong, where, and what to do about it."""
+"""Exit codes and exceptions. Every message has the problem, its place, and a remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Fault(DsrunError):
 
 
 def conflict(*named: str) -> UsageError:
-    """Return the error for options that contradict each other; each is given with its value."""
+    """Return the error for options that conflict, each given with its value."""
     return UsageError(f"conflicting options: {' and '.join(named)}; give one of them")
 
 
@@ -124,7 +124,7 @@ def exhausted(error: BaseException | None) -> str:
 
 
 def _out_of_memory(error: BaseException) -> str:
-    """Return why a process gets no more memory, or no thread; "" for any other error.
+    """Return why a process gets no more memory, or threads; "" for any other error.
 
     Sources: dl-map-segments.h of glibc, thread_run of CPython, setrlimit(2), proc_pid_limits(5).
     """

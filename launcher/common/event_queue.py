@@ -51,7 +51,7 @@ class Outbox:
     """Calls requested during a step, and made in order at its end.
 
     A call requested by a decision comes before the calls requested after that decision. All actions
-    come after the last decision, so that they see the state after all decisions.
+    come after the last decision, and see the state after all decisions.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ def find(name: str, folders: Iterable[str] | None = None) -> str:
 
     Args:
         name: the program; a name with a slash is a path, and is not searched for.
-        folders: where to search, None for `own_folders`. Relative folders are skipped.
+        folders: the folders to search, None for `own_folders`. Relative folders are skipped.
     """
     places = own_folders() if folders is None else folders
     paths = [os.path.join(folder, name) for folder in places if os.path.isabs(folder)]
@@ -60,7 +60,7 @@ def located(name: str) -> str:
 
 
 def own_folders(*pythons: str) -> list[str]:
-    """Return the folders of dsrun's PATH, then those of these interpreters and of dsrun's own.
+    """Return the folders of dsrun's PATH, then those of these interpreters and of dsrun itself.
 
     Relative and empty entries of PATH are left out: a shell would look them up in the current
     folder (execvp(3)).

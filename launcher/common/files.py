@@ -1,7 +1,7 @@
 """Read files that the user names (regular files, or pipes such as a shell's `<(...)`) and dsrun's.
 
 Reading always ends: a pipe without a writer, a device and a folder are errors. Files of dsrun may
-have been replaced by anything, so they are opened only if they are regular.
+have been replaced, and are opened only if they are regular.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def text(data: bytes, name: str) -> str:
 
 
 def home() -> str:
-    """Return this user's home folder: HOME, else that of the user database; "" for none."""
+    """Return this user's home folder: HOME, or the folder in the user database; "" for none."""
     named = os.environ.get("HOME", "")
     if os.path.isabs(named):
         return named
@@ -94,7 +94,7 @@ def home() -> str:
 
 
 def login_folder() -> str:
-    """Return the folder in which a login begins: the home folder, or `/` if there is none."""
+    """Return the folder in which a login starts: the home folder, or `/` if there is none."""
     folder = home()
     return folder if folder and system.access(folder, os.X_OK) else "/"
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "dsrun: "
-"""The beginning of the names of dsrun's configurations: each job replaces those of the previous
-one."""
+"""The prefix of dsrun's configurations: each job replaces those of the previous one."""
 
 
 def read(option: str, path: str) -> dict[str, Any]:

@@ -273,14 +273,14 @@ class Loop:
 
 
 class Turns:
-    """Calls that are made one per turn of the loop, so that signals are handled between them.
+    """Calls made one per turn of the loop: signals are handled between them.
 
     Attributes:
         waiting: whether there are more calls.
     """
 
     def __init__(self, loop: Loop, room: Callable[[], bool] = lambda: True) -> None:
-        """Start without calls. While there is no `room`, none is made until `go_on` is called."""
+        """Start without calls. Without `room`, no call is made until `go_on` is called."""
         self._loop, self._room = loop, room
         self._calls: deque[Callback] = deque()
         self._due = False

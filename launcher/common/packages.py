@@ -1,4 +1,4 @@
-"""Packages that only some things need: what lacks one says so in one line. Pure."""
+"""Messages about optional packages that are missing. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def lacks(package: str, use: str = "", *, python: str = "", instead: Sequence[st
 
     Args:
         package: the package's name in the package registry.
-        use: what the package does here; "" if the message begins with that.
+        use: the purpose of the package here; "" if the message begins with it.
         python: the Python that lacks the package; "" for dsrun's own.
         instead: other commands that help.
     """

@@ -1,4 +1,4 @@
-"""Why the kernel has refused a port, in words; loaded only once it has."""
+"""The reason why the kernel refused a port, in words; imported only after that."""
 
 from __future__ import annotations
 

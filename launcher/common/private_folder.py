@@ -28,7 +28,7 @@ def cache_root(environ: Mapping[str, str]) -> str:
 
 
 def state_root(environ: Mapping[str, str]) -> str:
-    """Return the user's folder for what is kept of jobs."""
+    """Return the user's folder for records of jobs."""
     return xdg_folder(environ, "XDG_STATE_HOME", ".local/state")
 
 
@@ -55,11 +55,12 @@ def xdg_folder(environ: Mapping[str, str], variable: str, default: str) -> str:
 
 
 def private_folder(root: str, *names: str) -> str:
-    """Return the folder of these names below `root`, after it and those above it are made.
+    """Return the folder of these names below `root`; make it and its parents.
 
     Raises:
-        OSError: one cannot be made, is no folder, belongs to another user, or is open to others,
-            or others could replace what is in `root`; `strerror` says so, and `filename` names it.
+        OSError: a folder cannot be made, is no folder, belongs to another user, or is open to
+            others; or others could replace the contents of `root`. `strerror` has the reason, and
+            `filename` the path.
     """
     _check_place(root)
     system.makedirs(root, PRIVATE, exist_ok=True)
@@ -114,7 +115,7 @@ def _check_root(path: str) -> None:
 
 
 def _by_anyone(status: os.stat_result) -> bool:
-    """Return whether everybody could replace what is in a folder."""
+    """Return whether everybody could replace the contents of a folder."""
     return status.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_IWOTH
 
 

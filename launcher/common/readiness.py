@@ -18,13 +18,13 @@ READ, WRITE = select.POLLIN, select.POLLOUT
 
 
 def ready(fds: Iterable[int], seconds: float | None, event: int = READ) -> list[int]:
-    """Wait until one of these descriptors is ready; return those that are.
+    """Wait until one of these descriptors is ready; return the ready ones.
 
     A descriptor at its end, or with an error, is ready: reading it shows why.
 
     Args:
         fds: the descriptors.
-        seconds: how long to wait; None for no limit, 0 for not at all.
+        seconds: the time to wait; None for no limit, 0 for not at all.
         event: `READ` or `WRITE`.
     """
     poll = system.poll()

@@ -9,7 +9,7 @@ SCRIPTS = (".py", ".sh", ".ipynb", ".pyc", ".pyz")
 """Endings of the names of scripts."""
 
 MOST = 10_000
-"""Entries of a folder among which a similar name is looked for."""
+"""Maximum entries of a folder that are searched for a similar name."""
 
 SHOWN = 4
 """Scripts of a folder that are named."""
@@ -27,7 +27,7 @@ def present(script: str, folder: str) -> str:
 
 
 def scripts_in(folder: str) -> list[str]:
-    """Return the names of the scripts in a folder, as far as it can be read."""
+    """Return the names of the scripts in a folder; [] if the folder is unreadable."""
     try:
         names = os.listdir(folder)
     except OSError:

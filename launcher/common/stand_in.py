@@ -12,11 +12,11 @@ from .readiness import ready
 class StandIn:
     """Pipes between a process and the program, made before the fork.
 
-    Of the terminal the program has no more than a pipe for messages: it may go on for as long as
-    the job, and nobody is to wait until it closes the streams of the command.
+    Of the terminal, the program has only a pipe for messages: it may run as long as the job, and
+    nobody should wait until it closes the streams of the command.
 
     Attributes:
-        messages: where the parent reads what the program writes on standard error.
+        messages: the pipe for the program's standard error.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class StandIn:
         self._death_signal = DeathSignal(self._stdin, signal.SIGTERM)
 
     def parent_goes_on(self) -> None:
-        """Close what only the program uses. From now on the end of this process ends it."""
+        """Close the program's ends. From now on the end of this process ends the program."""
         os.close(self._stdin)
         os.close(self._stderr)
 

@@ -1,4 +1,4 @@
-"""The operating system as the runner and the node launcher use it: system calls, and no more.
+"""The operating system for the runner and the node launcher: nothing but system calls.
 
 The modules that run in simulated worlds (`tests/simulation`) make all system calls here: on
 descriptors, sockets, processes, signals, clocks, files and threads. Each name is the function with

@@ -19,7 +19,7 @@ SILENT = 5.0
 def tell(text: str, name: str = "dsrun") -> None:
     """Print a message at once, each line preceded by the name of the command.
 
-    The message may quote other programs and hosts. If nobody can read it, nothing happens. On a
+    The message may quote other programs and hosts. If nobody can read it, it is dropped. On a
     terminal, lines break at spaces.
     """
     lines = own_lines(text, name)

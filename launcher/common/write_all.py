@@ -9,7 +9,7 @@ def write_all(fd: int, data: bytes) -> None:
     """Write all data.
 
     Raises:
-        OSError: the data cannot be written; a part of it may be there.
+        OSError: the data cannot be written; a part may have been written.
     """
     rest = memoryview(data)
     while rest:

@@ -1,4 +1,4 @@
-"""ACTIVITY: what the workers of a node do, reported at regular times while they run."""
+"""ACTIVITY: the activity of a node's workers, reported at intervals while they run."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class LinkActivity(NamedTuple):
     Attributes:
         peer: the IP address of the other machine.
         sent: bytes that the other machine has acknowledged.
-        busy: seconds for which bytes were on the way, summed over connections, without those in
-            which it had no room for more.
+        busy: seconds in which bytes were in flight, summed over connections, without those in
+            which the other end had no room.
         resent: segments that were sent again.
         rtt: the longest round-trip time of a connection, in seconds.
     """
@@ -54,7 +54,7 @@ class LinkActivity(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """ACTIVITY: what the workers of a node do.
+    """ACTIVITY: the activity of a node's workers.
 
     Attributes:
         clock: the node's monotonic clock in seconds.

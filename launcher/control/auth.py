@@ -26,7 +26,7 @@ ANNOUNCEMENT = "DSRUN-TOKEN"
 
 
 class Credentials(NamedTuple):
-    """AUTH: who dials.
+    """AUTH: the identity of the caller.
 
     Attributes:
         node: its name in the hostfile, or its node rank as a number (`--no_ssh`).
@@ -74,7 +74,7 @@ def same(one: str, other: str) -> bool:
 
 
 def digest(plan: Plan) -> str:
-    """Return a hash over hosts, slots and program, equal for the same command line."""
+    """Return a hash over hosts, slots and program, which are equal for one command line."""
     import json
 
     nodes = [(node.host.name, node.slots) for node in plan.nodes]

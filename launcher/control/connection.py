@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 UNREAD = 2 * frames.FRAME_LIMIT
-"""Bytes that may wait to be read by the other end: a JOB, and all that is sent after it."""
+"""Bytes that may wait for the other end to read: a JOB, and its following frames."""
 
 LAST_WORDS = 2.0
 """Seconds to read the last frames of the other end once nothing can be written to it."""
@@ -28,7 +28,7 @@ class Connection:
     """Serves one stream: calls `handlers` by kind of frame, and `on_closed` once with the reason.
 
     Attributes:
-        last_received: when the last frame arrived, on the loop's clock.
+        last_received: the arrival of the last frame, on the loop's clock.
         fault: the other end's violation of the protocol, "" if there was none.
     """
 
@@ -59,7 +59,7 @@ class Connection:
 
     @property
     def open(self) -> bool:
-        """True if frames can be sent, as far as is known."""
+        """True if frames can be sent, as far as known."""
         return self._line is not None and not self._broken
 
     @property
@@ -68,7 +68,7 @@ class Connection:
         return self._line.pending if self._line is not None and not self._broken else 0
 
     def when_drained(self, call: Callable[[], None]) -> None:
-        """Call `call` each time queued bytes have all been sent."""
+        """Call a function each time all queued bytes have been sent."""
         self._on_drained.append(call)
 
     def send(self, frame: bytes) -> None:

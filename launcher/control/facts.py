@@ -1,4 +1,4 @@
-"""The facts that a node reports about itself in HELLO, so that nodes can be compared."""
+"""A node's facts about itself in HELLO, for comparison between nodes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Facts(NamedTuple):
         spaces: the folders of the job.
         devices: the visible devices that their driver describes.
         imports_torch: whether the script is a Python script that imports torch.
-        modules: modules that the script imports, with their folders: that of the script, or one of
+        modules: modules that the script imports, with their folders: the script's, or one of
             PYTHONPATH; installed modules are left out.
         absent: folders of PYTHONPATH that do not exist.
     """

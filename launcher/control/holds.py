@@ -20,15 +20,15 @@ PATIENCE = 2.0
 """Seconds for a hold to say when it was started."""
 
 SLOW = 2.0
-"""Seconds without an answer after which the user learns what is waited for."""
+"""Seconds without an answer after which the user learns what dsrun waits for."""
 
 
 def find(name: str, option: str = "--on") -> LocalClient:
     """Connect to a hold of this user on this machine; `last` is the newest.
 
     Raises:
-        UsageError: there is none with that name; `option` gave it.
-        NodeError: its process is stopped, so that it cannot answer.
+        UsageError: no hold has that name; `option` gave it.
+        NodeError: the hold's process is stopped, and cannot answer.
     """
     client = _newest(option) if name == LAST else connect(local.HOLD, name)
     if client is None:

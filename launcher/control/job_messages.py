@@ -1,4 +1,4 @@
-"""The messages that dsrun-job causes: what a node's workers use, and the end of a job's remains.
+"""The messages for dsrun-job: resource usage, and the end of a job's leftovers.
 
 They are apart from `messages`, as a node launcher seldom needs them.
 """
@@ -52,14 +52,14 @@ class DeviceUsage(NamedTuple):
 
 
 class UsageAsk(NamedTuple):
-    """Tell what the workers on this node and the whole machine use."""
+    """Report the resource usage of this node's workers and the whole machine."""
 
 
 class Usage(NamedTuple):
-    """What the workers on a node and the whole machine use.
+    """The resource usage of a node's workers and the whole machine.
 
     Attributes:
-        clock: the node's monotonic clock in seconds: with it, two answers give a CPU share.
+        clock: the node's monotonic clock in seconds; two answers give a CPU share.
         cores: CPUs that are online.
         load: mean number of processes that run or wait for a disk, over a minute.
         total: bytes of memory of the machine.
@@ -76,7 +76,7 @@ class Usage(NamedTuple):
 
 
 class EndJob(NamedTuple):
-    """End what a job has left on this machine.
+    """End the leftovers of a job on this machine.
 
     Attributes:
         job_id: the job's id.
@@ -90,7 +90,7 @@ class EndJob(NamedTuple):
 
 
 class EndedJob(NamedTuple):
-    """The processes that have ended, and those that did not, as texts."""
+    """The processes that have ended, and those that have not, as texts."""
 
     ended: tuple[str, ...]
     left: tuple[str, ...]

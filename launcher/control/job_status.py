@@ -41,8 +41,8 @@ class RankStatus(NamedTuple):
         since: the time of its start, in seconds since 1970; 0 if it does not run.
         code: the exit code, or minus the number of the signal that ended it; None while it runs.
         last: the latest line of its output.
-        slow: why the others wait for it, if --warn_slow was given: quota, cpu, disk, work, network,
-            behind; "" if they do not.
+        slow: the reason why the others wait for it, if --warn_slow was given: quota, cpu, disk,
+            work, network, behind; "" if they do not.
     """
 
     rank: Rank
@@ -64,17 +64,17 @@ class JobStatus(NamedTuple):
         job_id: the job's id.
         pid: the pid of the runner.
         state: `starting`, `running`, `stopping` or `ending`.
-        since: when it was started, in seconds since 1970.
+        since: the time of its start, in seconds since 1970.
         program: script and arguments, as a shell reads them.
         workdir: the workers' folder.
         launcher: the name of the backend.
         elastic: whether it has rounds.
         round: the newest one, from 1 on; 0 before the first, and without rounds.
-        restarts: how often workers were restarted after a failure.
+        restarts: the number of restarts after a failure.
         world_size: the number of ranks, 0 while it is not known.
-        running: how many of them run.
+        running: the number of running ranks.
         nodes: in the order of their ranks.
-        ranks: all of them, or () if they were not asked for.
+        ranks: all ranks, or () if not requested.
         last: the newest line of output.
         last_rank: the rank that has written it, None for none.
     """
@@ -99,7 +99,7 @@ class JobStatus(NamedTuple):
 
 
 def as_fields(status: JobStatus) -> dict[str, Any]:
-    """Return a status as JSON has it, each row as an object."""
+    """Return a status as JSON, with each row as an object."""
     rows = {name: [row._asdict() for row in getattr(status, name)] for name in ("nodes", "ranks")}
     return {**status._asdict(), **rows}
 
@@ -108,7 +108,7 @@ def from_answer(answer: dict[str, Any]) -> JobStatus:
     """Return the status in an answer of a runner, which may be of another version.
 
     Raises:
-        BadFrame: it is not one.
+        BadFrame: the answer has no status.
     """
     shapes: dict[str, Any] = {"nodes": NodeStatus, "ranks": RankStatus}
     try:

@@ -13,7 +13,7 @@ class Listen(NamedTuple):
     """Accept connections of other nodes.
 
     Attributes:
-        token: what a caller has to know; this node's own, so that it also proves who answers.
+        token: a secret for callers, unique to this node: it also proves the node's identity.
         peers: names of other nodes, for the addresses on the routes to them.
     """
 
@@ -22,7 +22,7 @@ class Listen(NamedTuple):
 
 
 class Listening(NamedTuple):
-    """Where a node accepts connections, the address that others most probably reach first."""
+    """The address on which a node accepts connections: the one most likely to be reachable."""
 
     port: Port
     addresses: tuple[Name, ...]
@@ -35,7 +35,7 @@ class MeasureLink(NamedTuple):
         addresses: the addresses of the other node, to be tried in this order.
         token: the other node's.
         pings: the most round trips.
-        streams: how many streams each way; the fastest counts.
+        streams: the number of streams each way; the fastest counts.
         seconds: the length of each stream, and the limit for all round trips.
     """
 

@@ -38,7 +38,7 @@ NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 """Pattern of a name; the kernel's limit for the whole address is 107 bytes."""
 
 MOST_FDS = 16
-"""Descriptors that may have arrived without having been taken; the kernel's limit is 253."""
+"""Descriptors that may have arrived but not been taken; the kernel's limit is 253."""
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
@@ -53,7 +53,7 @@ def address(kind: str, name: str = "") -> str:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a socket can have this name."""
+    """Return whether a socket may have this name."""
     return re.fullmatch(NAME, text) is not None
 
 
@@ -86,7 +86,7 @@ def listener(kind: str, name: str) -> socket:
     """Return a listening socket that does not block.
 
     Raises:
-        OSError: it cannot be made; EADDRINUSE if any process of any user has this name.
+        OSError: the socket cannot be made; EADDRINUSE if any process of any user has this name.
     """
     made = system.plain_socket(AF_UNIX, SOCK_STREAM)
     try:
@@ -113,8 +113,8 @@ class LocalStream(FrameStream):
     def send_with(self, frame: bytes, fds: Sequence[int]) -> None:
         """Send a frame with descriptors, while nothing else is queued.
 
-        The descriptors go with the frame's first byte, so they have to stay open until `pending`
-        is less than the size of the frame.
+        The descriptors go with the frame's first byte, and must stay open until `pending` is less
+        than the size of the frame.
 
         Raises:
             StreamClosed: the other end is gone.
@@ -124,7 +124,7 @@ class LocalStream(FrameStream):
         self.send(frame)
 
     def take(self, count: int) -> list[int]:
-        """Return the descriptors of a frame, which are the caller's from now on.
+        """Return the descriptors of a frame, which the caller must close.
 
         Raises:
             BadFrame: fewer have arrived.

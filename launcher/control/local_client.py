@@ -35,7 +35,7 @@ UNREAD = 30.0
 """Seconds for a server to read some of a large request; nothing can interrupt this wait."""
 
 LOOK = 1.0
-"""Seconds to get through to all sockets that are listed; any user can make any number of them."""
+"""Seconds to connect to all listed sockets; any user can create any number of them."""
 
 PAUSE = 0.02
 """Seconds between two attempts to connect to a socket that is busy."""
@@ -159,10 +159,10 @@ class LocalClient:
             self._arrived += arrived
 
     def receive(self) -> list[ArrivedFrame] | None:
-        """Return the frames that have arrived, without waiting; None once the server is gone.
+        """Return frames that have arrived, without waiting; None once the server has gone.
 
         Raises:
-            LostError: what has arrived is not valid.
+            LostError: invalid data has arrived.
         """
         kept, self._arrived = self._arrived, []
         try:
@@ -174,10 +174,10 @@ class LocalClient:
 
 
 def checked(answer: Message) -> Message:
-    """Return an answer.
+    """Return an answer, or raise the error in it.
 
     Raises:
-        DsrunError: it is an error; the class and the exit code are those of the server.
+        DsrunError: the answer is an error; class and exit code are those of the server.
     """
     if answer.get("ok") is True:
         return answer
@@ -189,7 +189,7 @@ def checked(answer: Message) -> Message:
 
 
 def connect(kind: str, name: str, seconds: float = PATIENCE) -> LocalClient | None:
-    """Connect to a runner or a hold; return None if there is none of this user."""
+    """Connect to a runner or a hold of this user; return None if there is none."""
     if not local.is_name(name):
         return None
     found = _connect_all(kind, [name], seconds)
@@ -207,9 +207,9 @@ def running(kind: str) -> list[str]:
 
 
 def listening(table: Iterable[str], kind: str) -> set[str]:
-    """Return the names of such sockets that listen, from the lines of /proc/net/unix. Pure.
+    """Return the names of listening sockets of this kind, from the lines of /proc/net/unix. Pure.
 
-    A name may have line feeds, so anybody can make lines: those that are no rows are nobody's.
+    Names may have line feeds, and anybody can forge lines with these: invalid rows are ignored.
     Source: proc_net(5); an abstract name is shown after an `@`.
     """
     name = rf"@{re.escape(local.address(kind))}({local.NAME})"
@@ -219,7 +219,7 @@ def listening(table: Iterable[str], kind: str) -> set[str]:
 
 
 def _connect_all(kind: str, names: Sequence[str], seconds: float) -> dict[str, socket]:
-    """Connect to those of these sockets that belong to this user; a full backlog is tried again."""
+    """Connect to the sockets that belong to this user; try again at a full backlog."""
     deadline, found = time.monotonic() + seconds, {}
     while True:
         busy = []

@@ -26,7 +26,7 @@ class Measured(NamedTuple):
     """A rate or a share that was measured: the higher, the better.
 
     Attributes:
-        test: what, such as "compute"; `head.full_check.device_tests` has them and their units.
+        test: the name of the test, such as "compute"; `head.full_check.device_tests` has the units.
         part: the measured part: "cores", "work", "temp", "device 0".
         evidence: further observations, in words, or "".
     """
@@ -78,11 +78,11 @@ class ReadyForCollectives(NamedTuple):
 
 
 class JoinGroup(NamedTuple):
-    """Form a group with other nodes, and reduce with all of them.
+    """Form a group with other nodes, and take part in its reductions.
 
     Attributes:
-        place: this node's, among all.
-        ranks: how many processes each node has.
+        place: the place of this node among all.
+        ranks: the number of processes on each node.
         addresses: the addresses of the node at place 0, whose store all use.
         port: the port of that store.
     """
@@ -111,10 +111,10 @@ class Reduced(NamedTuple):
     """An all-reduce of some nodes, as one of them saw it.
 
     Attributes:
-        places: which nodes.
-        latency: seconds of the shortest of some small ones.
-        bandwidth: bytes per second of the fastest of some large ones.
-        wrong: how many elements of the result were wrong there.
+        places: the nodes, by place.
+        latency: seconds of the fastest small one.
+        bandwidth: bytes per second of the fastest large one.
+        wrong: the number of wrong elements of the result there.
     """
 
     places: tuple[Rank, ...]

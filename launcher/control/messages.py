@@ -42,21 +42,20 @@ class NodeJob(NamedTuple):
     """JOB: the program that a node prepares. All texts are encoded by `environment.to_wire`.
 
     Attributes:
-        dsrun: version of the runner; the node launcher must have that version.
+        dsrun: version of the runner; the node launcher's version must match.
         host: the node's name in the hostfile, for the log prefix and messages.
         workdir: folder that the workers run in.
         env: variables that are sent to the node.
         slots: the node's slots, None if the node reports their number.
         port: the master port to check; 0 to reserve a free one; None to reserve none.
-        workers, binding, supervision, output, watch, debug, elastic: the policies of the job; the
-        core list is that of this node.
+        workers, binding, supervision, output, watch, debug, elastic: the policies of the job, with
+            the core list of this node.
         rendezvous: torch's rendezvous, if its agents form the rounds; else None.
         lease: seconds without a heartbeat of the runner after which the job is stopped.
         last_grace: seconds between stop signal and SIGKILL if the runner is lost.
-        by_engine: whether an engine chose the host, so that the node has to check it.
+        by_engine: whether an engine chose the host, and the node must check the choice.
         rank_per_task: whether the node launcher is the task of one rank, which gets its variables.
-        settle: seconds to wait before passing on a signal, which may reach the workers without
-            that.
+        settle: seconds to wait before passing on a signal, which may reach the workers directly.
         held: whether other runs may follow on this control line. If so, preloaded modules are kept
             for them, heartbeats begin with this JOB, and START may take any length of time.
         base: the environment on which the workers' environment is based; None for the node
@@ -64,9 +63,9 @@ class NodeJob(NamedTuple):
         synced: the lock of the synced folder, and the digest of its content; or ().
         payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO should carry the facts by which nodes are compared.
-        reach: whether this node should listen for other nodes, so that they can try its addresses.
+        reach: whether this node should listen, for other nodes to try its addresses.
         debug_secret: a part of the names of the sockets for debugging workers; "" if no worker here
-            is to be debugged.
+            is debugged.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
         part: the role, in a job of several roles; "" in other jobs.
         ports: the ports to reserve here for the workers, by name: 0 for any port, else the
@@ -295,8 +294,8 @@ class Done(NamedTuple):
     """DONE: no process of the job is left on this node, except those named by `left`.
 
     Attributes:
-        tails: the last output of each worker that failed on its own, and, up to the stop, of each
-            that had printed a traceback but not ended by then: {rank: [stdout, stderr]}.
+        tails: the last output of each worker that failed on its own, and, before the stop, of each
+            that had printed a traceback but still ran: {rank: [stdout, stderr]}.
         reason: why the node ended the job on its own initiative, or "".
         recorded: the exceptions of these workers that torch's `record` kept: {rank: [message,
             traceback]}.

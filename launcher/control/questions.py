@@ -1,7 +1,7 @@
-"""The two frames by which the runner asks a node anything, and a node answers.
+"""The two frames of questions: one by which the runner asks a node, one by which the node answers.
 
-A question is a row of its name, the type that asks it and the type that answers it, beside these
-types: `STACKS = "stacks", StacksAsk, StacksAnswer`. `node/doors` says what answers it.
+A question is a row of its name, the type of its request and the type of its answer, beside these
+types: `STACKS = "stacks", StacksAsk, StacksAnswer`. `node/doors` lists the functions that answer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class QuestionMessage(NamedTuple):
     """QUESTION: answer this.
 
     Attributes:
-        number: of the question; its answer has it as well.
-        name: of its row.
-        body: the fields of the type that asks it.
+        number: the number of the question; its answer has this number, too.
+        name: the name of the question's row.
+        body: the fields of the request's type.
     """
 
     number: Id
@@ -37,9 +37,9 @@ class ReplyMessage(NamedTuple):
     """REPLY: the answer to a QUESTION.
 
     Attributes:
-        number: of the question.
-        name: of its row.
-        body: the fields of the type that answers it.
+        number: the number of the question.
+        name: the name of the question's row.
+        body: the fields of the answer's type.
         more: seconds that the node still needs, if this says only that: the answer follows.
     """
 
@@ -60,5 +60,5 @@ def pack_reply(number: int, name: str, answer: NamedTuple) -> bytes:
 
 
 def pack_more(number: int, name: str, seconds: float) -> bytes:
-    """Return the REPLY that asks for so many seconds more."""
+    """Return the REPLY that asks for more time, in seconds."""
     return messages.pack(frames.REPLY, ReplyMessage(number, name, {}, seconds))

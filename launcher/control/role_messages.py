@@ -26,7 +26,7 @@ class PortsAsk(NamedTuple):
 
     Attributes:
         id: the number of this question.
-        wanted: names of the ports on which its workers have to listen before that.
+        wanted: names of the ports on which the workers must listen first.
     """
 
     id: Id
@@ -34,7 +34,7 @@ class PortsAsk(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """PORTS: the workers listen on the ports; `id` is that of the question."""
+    """PORTS: the workers listen on the ports; `id` is the id of the question."""
 
     id: Id
 

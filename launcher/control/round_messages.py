@@ -1,6 +1,6 @@
-"""The messages of elastic jobs: what nodes tell about their rounds.
+"""The messages of elastic jobs: the nodes' reports about their rounds.
 
-They are apart from `messages`, as most jobs have no rounds.
+They are apart from `messages`, because most jobs have no rounds.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class AgentFailure(NamedTuple):
     """AGENT_FAILED: the agent of an elastic job on this node has ended with a failure.
 
     Attributes:
-        reason: in words; "" if workers have failed and there is nothing to add.
-        unusable: the node can never take part, so that it is not reached again.
+        reason: the reason in words; "" if workers failed and there is nothing to add.
+        unusable: whether the node can never take part, and is not reached again.
     """
 
     reason: str

@@ -10,7 +10,7 @@ CLIENTS, CLIENT, CONNECTION, STORE = "clients", "client", "connection", "store"
 connection that its own side has made, or for an answer of torch's store."""
 
 NETWORK_UNKNOWN = "unknown"
-"""It is not known what a thread waits for on the network, or whether it does."""
+"""Unknown wait on the network: it may exist or not."""
 
 
 class StacksAsk(NamedTuple):
@@ -19,7 +19,7 @@ class StacksAsk(NamedTuple):
     Attributes:
         ranks: the ranks of the workers; () for all.
         native: whether to add frames of C and C++ code where possible; this takes seconds.
-        children: whether to add the processes below a worker, such as those of a data loader.
+        children: whether to add descendant processes of workers, such as data loaders.
         collectives: whether to add the records of torch's flight recorder.
         save: whether to add the stacks of each rank to a file in the log folder, if the job has
             one.
@@ -41,8 +41,8 @@ class ProcessState(NamedTuple):
         command: its command line, shortened.
         state: the kernel's letter (proc(5)): R, S, D, T, t, Z.
         waits_in: the kernel function in which it waits (/proc/PID/wchan), "" if not known.
-        source: what has read its stacks: `py-spy`, `faulthandler`, `worker` if a thread of its own
-            has, or "" if nothing has.
+        source: the reader of its stacks: `py-spy`, `faulthandler`, `worker` (a thread of its own),
+            or "" for none.
         problem: why there are no stacks, in words, or "".
         holder: the process that holds the file lock for which it waits, 0 if that is not known.
     """
@@ -65,7 +65,7 @@ class ThreadStack(NamedTuple):
         pid: its process.
         name: the thread's name, "" if not known.
         main: whether it is the process's main thread.
-        active: whether it runs, or holds the interpreter's lock (GIL), as far as that is known.
+        active: whether it is known to run, or to hold the interpreter's lock (GIL).
         frames: the innermost first, each as `function (file:line)`; file is a whole path. A native
             frame is `function (library)`.
     """
@@ -85,7 +85,7 @@ class NetworkUse(NamedTuple):
         awaits: the wait of its main thread, one of the words above; "" for none.
         others: the wait of its other threads, the first of these words that fits one; threads of
             torch, which wait for other ranks, are left out.
-        received: bytes that its open TCP connections have received.
+        received: bytes received by its open TCP connections.
         quiet: seconds since gloo has exchanged data with other ranks; -1.0 if unknown.
     """
 
@@ -101,7 +101,7 @@ class Collective(NamedTuple):
     """A collective operation of a rank, in a row of `StacksAnswer`: of each group the newest few.
 
     Attributes:
-        group: the name of the process group, as torch has it: `default_pg` for that of all ranks.
+        group: torch's name of the process group: `default_pg` for the group of all ranks.
         members: the ranks of the group in the job, () if not known.
         sequence: the number of the collective in this group, as this rank counts, from 1 on.
         operation: such as `all_reduce`.
@@ -109,7 +109,7 @@ class Collective(NamedTuple):
         types: their types, as text.
         state: `scheduled`, `started` or `completed`, as torch has it.
         age: seconds since it was called.
-        where: the frame of the user's code that has called it, as in `ThreadStack`, or "".
+        where: the frame of the user's code that called it, as in `ThreadStack`, or "".
     """
 
     rank: Rank
@@ -125,11 +125,11 @@ class Collective(NamedTuple):
 
 
 class StacksAnswer(NamedTuple):
-    """Where the processes of workers are.
+    """The stacks of the processes of workers.
 
     Attributes:
         saved: the folder on the node where they are in files, "" for nowhere.
-        network: the network use of the processes that run Python, as far as it is known.
+        network: the network use of the processes that run Python, as far as known.
     """
 
     processes: tuple[ProcessState, ...]

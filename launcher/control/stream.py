@@ -28,8 +28,7 @@ class FrameStream:
 
     Attributes:
         spoke: whether the other end has given a sign of life; False only for a session at first.
-        begun: when the session was opened, on the loop's clock, if it was opened later than its
-            stream.
+        begun: the start of the session, on the loop's clock, if later than that of the stream.
         noise, errors: the session's output, on its two streams, before the first sign of life.
     """
 
@@ -123,9 +122,9 @@ class FrameStream:
             raise NotFrames(f"not a control line: {error}") from None
 
     def wait_for_one(self, seconds: float) -> tuple[int, bytes] | None:
-        """Wait for the next frame, before there is a loop; return None if none has arrived.
+        """Wait for the next frame, before there is a loop; return None if none arrives.
 
-        Frames that arrive together with it are kept for `take_buffered`.
+        Frames that arrive with it are kept for `take_buffered`.
         """
         deadline = system.monotonic() + seconds
         poll = system.poll()

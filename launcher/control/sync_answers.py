@@ -47,7 +47,7 @@ class CopyReady(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """Files that a run has written are in the way: some of them, how many, and in which copy."""
+    """Files written by a run are in the way: some of them, their number, and the copy."""
 
     blocked: tuple[str, ...]
     files: Size
@@ -73,7 +73,7 @@ def unpack(line: bytes) -> Answer:
     """Return the answer in a line.
 
     Raises:
-        BadFrame: it is none.
+        BadFrame: the line has no answer.
     """
     fields = frames.unpack_json(line)
     shape = _SHAPES.get(next(iter(fields), ""))

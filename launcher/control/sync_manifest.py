@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FOLDER, FILE, LINK = "d", "f", "l"
 
 LONGEST = 4096
-"""Bytes of a path, or of what a link points to (PATH_MAX of Linux)."""
+"""Maximum bytes of a path, or of a link's target (PATH_MAX of Linux)."""
 
 LARGEST = 512 << 20
 """Bytes of a manifest: several million entries."""
@@ -36,7 +36,7 @@ class ManifestEntry(NamedTuple):
         kind: FOLDER, FILE or LINK.
         mode: the permissions of a file or folder; 0 for a link.
         size: the bytes of a file; 0 for others.
-        content: the SHA-256 of a file as hex; what a link points to; "" for a folder.
+        content: the SHA-256 of a file as hex; the target of a link; "" for a folder.
     """
 
     path: str
@@ -118,7 +118,7 @@ def _check_order(entries: Sequence[ManifestEntry]) -> None:
     """Check that no path comes twice, and that each is in a folder of the manifest.
 
     Raises:
-        BadFrame: they are not.
+        BadFrame: a path comes twice, or its folder is missing.
     """
     if any(first.path >= second.path for first, second in pairwise(entries)):
         raise frames.BadFrame("a manifest out of order")

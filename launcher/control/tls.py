@@ -97,7 +97,7 @@ def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple
         seconds: timeout for each address.
 
     Returns:
-        the stream, and the fingerprint of the certificate that was seen.
+        the stream, and the fingerprint of the received certificate.
 
     Raises:
         CannotDial: the runner does not answer at any address.

@@ -9,7 +9,7 @@ from ..common.errors import DsrunError
 from .local_client import connect
 
 PATIENCE = 2.0
-"""Seconds for it to tell its version."""
+"""Seconds for a process to report its version."""
 
 
 def another(kind: str, name: str) -> str:

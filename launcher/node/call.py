@@ -31,7 +31,7 @@ def main() -> int:
     """Call the function; return the exit code.
 
     Raises:
-        SystemExit: the function has ended its process.
+        SystemExit: the function has exited its process.
         KeyboardInterrupt: it was interrupted.
     """
     payload, sink = map(int, sys.argv[1:3])

@@ -1,1 +1,1 @@
-"""From words to a plan, and to what the nodes are sent."""
+"""Planning: from the words of a command line to a plan, and to the messages for nodes."""

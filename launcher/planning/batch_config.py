@@ -22,7 +22,7 @@ def read(path: str, where: str) -> BatchPlan:
         where: the option that names it, for messages.
 
     Raises:
-        UsageError: it cannot be read, is not JSON, or has no valid batch plan.
+        UsageError: the file cannot be read, is not JSON, or has no valid batch plan.
     """
     try:
         return plan(_parsed(_bytes(path, where), path))

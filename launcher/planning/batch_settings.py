@@ -37,7 +37,7 @@ def settings(config: object) -> BatchSettings:
     """Return the elasticity settings of a DeepSpeed config.
 
     Raises:
-        ValueError: they are missing or invalid; the message names the key.
+        ValueError: settings are missing or invalid; the message names the key.
     """
     block = _block(config)
     numbers = {name: _whole(block.get(name, usual), name) for name, usual in NUMBERS.items()}

@@ -22,7 +22,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job whose workers are bound as the options say.
 
     Raises:
-        UsageError: as `binding_policy` and `core_lists`.
+        UsageError: see `binding_policy` and `core_lists`.
     """
     names = [node.host.name for node in spec.plan.nodes]
     core_list, by_host = core_lists(options.bind_core_list, names)
@@ -48,7 +48,7 @@ def binds(options: Options) -> bool:
     """Return whether cores are bound.
 
     Raises:
-        UsageError: as `binding_policy`.
+        UsageError: see `binding_policy`.
     """
     return binding_policy(options).bind_to != "none"
 

@@ -1,4 +1,4 @@
-"""From the options of dsrun-check to a job that is never started: which nodes, and what of them."""
+"""From the options of dsrun-check to a job that is never started: its nodes and checks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def plan_check(options: Options, script: Sequence[str], held: HoldAnswer | None 
     """Return a job for these nodes.
 
     Args:
-        options: those that dsrun-check shares with dsrun.
-        script: the script with its arguments, which nodes are to have; () for none.
+        options: the options that dsrun-check shares with dsrun.
+        script: the script with its arguments, expected on the nodes; () for none.
         held: the nodes of a hold, if one was named.
 
     Raises:

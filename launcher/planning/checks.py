@@ -17,7 +17,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job that is checked as the options say.
 
     Raises:
-        UsageError: as `check_policy`.
+        UsageError: see `check_policy`.
     """
     return spec._replace(checks=check_policy(options, len(spec.plan.nodes)))
 

@@ -1,4 +1,4 @@
-"""Which workers start under a debugger, from the options. Pure, but for a look at --debug_file."""
+"""The workers that start under a debugger, from the options. Pure, but for --debug_file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def plan(options: Options, spec: JobSpec) -> JobSpec:
-    """Return a job of which the workers that the options name start under a debugger.
+    """Return a job whose workers start under a debugger if the options name them.
 
     Raises:
-        UsageError: as `debug_policy`.
+        UsageError: see `debug_policy`.
     """
     return spec._replace(debug=debug_policy(options))
 

@@ -1,4 +1,4 @@
-"""A job as a table or as JSON: what `--dry_run` prints. Pure."""
+"""A job as a table or as JSON: the output of `--dry_run`. Pure."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _world_info(plan: Plan) -> str | None:
 
 
 def argv(spec: JobSpec) -> list[str]:
-    """Return the command of the first worker of a node, as far as it is known here."""
+    """Return the command of the first worker of a node, as far as known here."""
     program = spec.plan.program
     named = program.python or ("" if spec.workers.venv_script else program.project_python)
     return program.argv(named or "python", 0)

@@ -52,7 +52,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job that may change as the options say, unless torch's rendezvous decides that.
 
     Raises:
-        UsageError: as `elastic_policy`.
+        UsageError: see `elastic_policy`.
     """
     spec = spec._replace(updates=host_updates(options))
     if spec.plan.rendezvous is not None:
@@ -108,7 +108,7 @@ def _classes(text: str) -> frozenset[str]:
     """Return the classes of failures that --restart_on names.
 
     Raises:
-        UsageError: one is unknown.
+        UsageError: a class is unknown.
     """
     if not text:
         return frozenset()

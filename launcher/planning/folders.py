@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 """Variables that name the folder of the active environment: the first is set by venv, uv, poetry
-and virtualenv, the second by conda, mamba and pixi. Module systems set one of them, or none."""
+and virtualenv, the second by conda, mamba and pixi. Module systems set one, or none."""
 
 
 def workdir(options: Options) -> str:
@@ -71,7 +71,7 @@ def own_fits(environ: Mapping[str, str]) -> bool:
 
 
 def active(environ: Mapping[str, str]) -> list[str]:
-    """Return the variables that name an active environment, that of the first on PATH first.
+    """Return the variables that name an active environment; the first on PATH comes first.
 
     An environment may be activated within another one; the last activated comes first on PATH.
     """

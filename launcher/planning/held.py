@@ -58,10 +58,10 @@ class HoldAnswer(NamedTuple):
 
 
 def check(command: Command) -> None:
-    """Check that no option decides what the hold has decided.
+    """Check that no option conflicts with the decisions of the hold.
 
     Raises:
-        UsageError: one does.
+        UsageError: an option conflicts.
     """
     rendezvous = command.rendezvous
     others = [f"--rdzv_backend {rendezvous.backend}"] if rendezvous is not None else []
@@ -70,7 +70,7 @@ def check(command: Command) -> None:
 
 
 def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -> None:
-    """Check that none of the given options decides what the hold has decided.
+    """Check that no given option conflicts with the decisions of the hold.
 
     Args:
         hold: the name of the hold.
@@ -78,7 +78,7 @@ def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -
         others: further options that do, as text.
 
     Raises:
-        UsageError: one does.
+        UsageError: an option conflicts.
     """
     decided = [name for name, row in all_options().items() if row.by_hold and name in given]
     named = [*(f"--{name}" for name in decided), *others]
@@ -177,19 +177,19 @@ def _on_present(
         lost = [host.name for host in hosts if host.name in held.lost]
         if not lost:
             raise
-        plan(inventory, hosts, choice)  # raises what is wrong even with them
+        plan(inventory, hosts, choice)  # raises errors that even these hosts do not solve
         raise _missing(held, lost) from None
 
 
 def _as_held(spec: JobSpec, held: HoldAnswer, hosts: Sequence[Host]) -> JobSpec:
-    """Return a job as its hold gets it."""
+    """Return a job in the form for its hold."""
     notes = (*spec.origin.notes, *_lost_note(held), *_mask_notes(hosts))
     spec = spec._replace(origin=spec.origin._replace(notes=notes), backend=held.settings)
     return _from_the_hold(spec)._replace(held=True, environ=dict(os.environ))
 
 
 def _from_the_hold(spec: JobSpec) -> JobSpec:
-    """Return a job whose report the hold can write, which has another current folder."""
+    """Return a job whose report the hold, with another current folder, can write."""
     path = spec.output.report_file
     if path is None:
         return spec

@@ -41,7 +41,7 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
 
 
 def check(options: Options, name: str) -> None:
-    """Check what can be known before there are nodes; see `plan_hold`."""
+    """Check the options as far as possible before there are nodes; see `plan_hold`."""
     if by_rank(options):
         raise UsageError("--no_ssh: nodes that join on their own cannot be held")
     if name and not local.is_name(name):

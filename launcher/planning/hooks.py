@@ -19,7 +19,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job with the reports to other programs that the options request.
 
     Raises:
-        UsageError: as `hook_policy`.
+        UsageError: see `hook_policy`.
     """
     return spec._replace(hooks=hook_policy(options))
 

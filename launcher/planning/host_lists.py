@@ -71,7 +71,7 @@ def _check_unquoted(command: Command, folder: str) -> None:
 
 
 def _before_the_script(program: Sequence[str], folder: str) -> list[str]:
-    """Return the words before the first one that is a file in the folder; [] if there is none."""
+    """Return the words before the first file in the folder; [] if there is no such file."""
     for at, word in enumerate(program):
         if os.path.isfile(os.path.join(folder, word)):
             return list(program[:at])

@@ -39,7 +39,7 @@ def chosen_hosts(options: Options) -> list[Host]:
     """Return the hosts that the options name and select.
 
     Raises:
-        UsageError: they name no hosts, or unknown ones.
+        UsageError: the options name no hosts, or unknown ones.
     """
     return select(options, find_hosts(options))
 

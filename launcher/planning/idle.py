@@ -1,4 +1,4 @@
-"""Options of a job that have no effect, or one that their names do not tell. Pure."""
+"""Options of a job without effect, or with an effect that their names do not suggest. Pure."""
 
 from __future__ import annotations
 

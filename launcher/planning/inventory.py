@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_HOSTFILE = "/job/hostfile"
 
 JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "COBALT_JOBID")
-"""Variables of which at least one is set if `allocation` is to find a scheduler's job."""
+"""Variables of schedulers: `allocation` finds a job only if at least one is set."""
 
 UNNAMED = HostSource([Host(THIS_MACHINE)], "this machine (no hostfile)")
 """The source when nothing names hosts."""
@@ -84,7 +84,7 @@ def _unused(named: HostSource, options: Options) -> tuple[str, ...]:
     from ..resources.allocation import find as find_allocation
 
     held = None
-    with suppress(UsageError):  # left over from another job: nothing of it is used
+    with suppress(UsageError):  # left over from another job, and not used
         held = find_allocation(os.environ)
     if held is None or len(held.hosts) < 2:
         return ()

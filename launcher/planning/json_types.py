@@ -1,4 +1,4 @@
-"""The types of what `--dry_run --json` prints."""
+"""The JSON types of `--dry_run --json`."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class _EveryPlan(TypedDict):
             first if it begins with `z.`; None while the slots of a node are unknown.
         commands: the commands that start the node launchers.
         workdir: the folder that the workers run in.
-        workers: how workers are started.
-        backend: how node launchers are started.
-        binding: how the workers of a node are bound.
-        supervision: how the job is watched and stopped.
+        workers: the start of workers.
+        backend: the settings for starting node launchers.
+        binding: the binding of a node's workers.
+        supervision: the supervision and the stop of the job.
         output: the destinations of the output, and its printed form.
         checks: the checks before the workers start.
         watch: the watches on the running job.
@@ -77,7 +77,7 @@ class _EveryPlan(TypedDict):
         sync: the folder that is copied to the nodes; None without --sync.
         updates: the list in which an elastic job looks for added and removed hosts; None for none.
         batches: the elastic batch plan of --elastic_config; None for none.
-        dial_in: how node launchers that dial in reach the runner.
+        dial_in: the settings for node launchers that dial the runner.
         origin: the origin of the plan.
         core_lists: core lists of hosts that have their own, by host name; each such as 0-3,8.
     """
@@ -117,7 +117,7 @@ class PlanJson(_EveryPlan, total=False):
     Attributes:
         rendezvous: only with torch's rendezvous (--rdzv_backend). Ranks then count from 0 on this
             machine until torch has assigned them.
-        notes: the same as `origin.notes`; left out if there are none.
+        notes: a copy of `origin.notes`; omitted if empty.
     """
 
     rendezvous: Rendezvous

@@ -29,7 +29,7 @@ class BackendChoice(NamedTuple):
         name: the name of the backend.
         words: the name and the reason, as text for the user.
         noted: whether the choice is worth a line to the user.
-        names_python: whether the node launchers run on a named Python, as those of a hold do.
+        names_python: whether the node launchers run on a named Python, like those of a hold.
     """
 
     name: str
@@ -39,7 +39,7 @@ class BackendChoice(NamedTuple):
 
 
 def is_auto(options: Options) -> bool:
-    """Return whether no launcher is given."""
+    """Return whether no launcher is specified."""
     return options.launcher.lower() == AUTO
 
 
@@ -85,7 +85,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("ompi", "open-mpi", "open_mpi"), " (did you mean openmpi?)"),
     **dict.fromkeys(("localhost", "standalone"), " (did you mean local?)"),
 }
-"""Advice for names that other programs have for launchers."""
+"""Advice for other programs' names of launchers."""
 
 
 def _meant(name: str) -> str:
@@ -147,7 +147,7 @@ def _first_able(candidates: Candidates, options: Options) -> BackendChoice:
     """Return the first backend that is installed here and can reach these hosts.
 
     Raises:
-        UsageError: there is none, or the user's ssh configuration cannot be read.
+        UsageError: there is no such backend, or the user's ssh configuration cannot be read.
     """
     why_not = ""
     backends_in_order = sorted(_automatic(options).items(), key=lambda item: item[1].place)

@@ -1,4 +1,4 @@
-"""Node 0's address for the workers, as far as options give it. Pure."""
+"""Node 0's address for the workers, if options specify it. Pure."""
 
 from __future__ import annotations
 

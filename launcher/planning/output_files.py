@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..cli.options import Options
 
 CHANGED = frozenset({"debug_file"})
-"""Files that others may have begun: what is in them is kept."""
+"""Options of files that others may have started: their contents are kept."""
 
 
 def check(options: Options, inputs: Mapping[str, str]) -> tuple[str, ...]:
@@ -102,6 +102,6 @@ def _scripts(options: Options, script: str) -> Iterator[str]:
     if script:
         place = script.replace(".", "/") if options.module else script
         parents = accumulate(place.split("/"), os.path.join) if options.module else ()
-        packages = [f"{one}/__init__.py" for one in parents]  # Python runs all of them
+        packages = [f"{one}/__init__.py" for one in parents]  # Python runs all of these
         names = [f"{place}.py", *packages] if options.module else [place]
         yield from (os.path.join(workdir(options), one) for one in (*names, f"{place}/__main__.py"))

@@ -67,7 +67,7 @@ def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[in
 def report_file(options: Options, environ: Mapping[str, str]) -> str | None:
     """Return the path of the report; None for no report.
 
-    A Slurm job that was requeued, by dsrun or otherwise, runs the same command again: the report of
+    A Slurm job that was requeued, by dsrun or otherwise, runs its command again: the report of
     an earlier attempt is kept. Source: sbatch(1), SLURM_RESTART_COUNT.
     """
     path, restarts = options.report_file, environ.get("SLURM_RESTART_COUNT", "0")

@@ -19,7 +19,7 @@ def check(spec: JobSpec) -> None:
     """Check that script, folders and secret exist, if this machine needs them.
 
     Raises:
-        UsageError: one of them does not exist or cannot be used.
+        UsageError: a file does not exist or cannot be used.
     """
     plan, backend = spec.plan, BACKENDS[spec.plan.launcher]
     if backend.runs_here or any(source.is_here(n.host) for n in plan.nodes):

@@ -1,4 +1,4 @@
-"""Which modules are imported once on each node, from the options. Pure."""
+"""The modules that are imported once on each node, from the options. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job whose nodes import the modules that the options name.
 
     Raises:
-        UsageError: as `preloaded`.
+        UsageError: see `preloaded`.
     """
     return spec._replace(workers=spec.workers._replace(preload=preloaded(options)))
 

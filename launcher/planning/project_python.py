@@ -1,4 +1,4 @@
-"""The Python of the user's project: that of the active environment, or of a `.venv` by the script.
+"""The Python of the user's project: from the active environment, or from a `.venv` by the script.
 
 dsrun that was installed for itself (pipx, `uv tool`, `uvx`, `pip --user`) runs on a Python without
 torch. This is loaded only where its own Python is not the workers' (`folders.own_fits`).
@@ -109,8 +109,8 @@ def find(environ: Mapping[str, str], start: str | None) -> ProjectPython:
 def places(environ: Mapping[str, str], start: str | None) -> Iterator[PythonEnvironment]:
     """Yield the active environment, then the nearest `.venv` in a folder or above it.
 
-    The user has chosen the first one, and everybody may make a `.venv` somewhere, so only that is
-    checked for who could have. The arguments are those of `find`.
+    The user has chosen the first one, but everybody may make a `.venv` somewhere: only that is
+    checked for its possible authors. The arguments are those of `find`.
     """
     for name in active(environ):
         yield _place(name, environ[name])
@@ -126,7 +126,7 @@ def nearest(start: str, home: str) -> str:
     Nothing above the repository (the nearest folder with `.git`) or the home folder is looked at.
 
     Args:
-        start: an absolute path, by which the nodes know the folder, whatever it links to.
+        start: an absolute path, by which the nodes know the folder, even through links.
         home: the home folder, "" for none.
     """
     folder, above = "", os.path.normpath(start)

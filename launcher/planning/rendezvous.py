@@ -49,7 +49,7 @@ def apply(command: Command) -> Command:
     """Return the command with the rendezvous options applied.
 
     Raises:
-        UsageError: one of them is invalid, or conflicts with another option.
+        UsageError: a rendezvous option is invalid, or conflicts with another option.
     """
     options = command.options
     if options.standalone:

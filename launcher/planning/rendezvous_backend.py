@@ -1,4 +1,4 @@
-"""Which backends torch's rendezvous has, without importing torch."""
+"""The backends of torch's rendezvous, found without an import of torch."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def _runs_elsewhere(command: Command) -> bool:
         return False
     from .planner import project_python
 
-    # The agent runs on a Python whatever the workers are.
+    # The agent runs on a Python, whatever program the workers run.
     found = project_python(command._replace(options=options.changed(no_python=False)))
     return found is not None and bool(found.path)

@@ -60,7 +60,7 @@ def _of_file(path: str) -> list[Rule]:
     """Return the rules of a file.
 
     Raises:
-        UsageError: it cannot be read, or is invalid.
+        UsageError: the file cannot be read, or is invalid.
     """
     where = f"--rules {path}"
     try:
@@ -87,8 +87,8 @@ def _of_table(place: Callable[..., str], at: int, table: object) -> Rule:
 
     Args:
         place: returns the file and the line of a key, or of the table.
-        at: how many tables are above.
-        table: as it was read.
+        at: the number of earlier tables.
+        table: the table, as read.
     """
     if not isinstance(table, dict):
         raise UsageError(f"{place()}: rule {at + 1}: expected a table [[rule]]")
@@ -108,11 +108,11 @@ def _checked(place: Callable[..., str], rule: Rule) -> Rule:
     """Return a rule whose parts fit together.
 
     Args:
-        place: returns where a key is, as errors name it.
+        place: returns the place of a key, for errors.
         rule: the rule.
 
     Raises:
-        UsageError: they do not.
+        UsageError: the parts do not fit together.
     """
     try:
         pattern = re.compile(rule.expect.encode(), re.MULTILINE)
@@ -180,4 +180,4 @@ KEYS: Mapping[str, Callable[[str, object], Any]] = {
     "ranks": _ranks,
     "then": _alert_action,
 }
-"""The keys of a rule, and what reads their values."""
+"""The keys of a rule, and the readers of their values."""

@@ -1,4 +1,4 @@
-"""Which folder is synced to the nodes, from the options."""
+"""The folder that is synced to the nodes, from the options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job whose folder is synced to the nodes.
 
     Raises:
-        UsageError: as `sync_spec`.
+        UsageError: see `sync_spec`.
     """
     return spec._replace(sync=sync_spec(options, spec))
 
@@ -107,7 +107,7 @@ def _size(flag: str, text: str) -> int:
     """Return a number of bytes, given as e.g. `500MB` or `2GiB`.
 
     Raises:
-        UsageError: it is not one.
+        UsageError: the text is not a number of bytes.
     """
     digits = text.rstrip("BGIKMTbgikmt ")
     unit = UNITS.get(text[len(digits) :].strip().lower())

@@ -1,8 +1,8 @@
-"""Fill in options from the environment if the same command already runs on every node.
+"""Fill in options from the environment if the command already runs on every node.
 
 In a task of srun or mpirun, or in a pod of Kubeflow or of an indexed Job, each dsrun becomes its
 node's launcher, as with --no_ssh, --node_rank and --master_addr. But a command line that gives the
-node's whole place in a larger job is followed as it is: something else starts it on each node, such
+node's whole place in a larger job is obeyed: another program starts it on each node, such
 as one srun for each.
 """
 
@@ -31,7 +31,7 @@ TOGETHER = (
 
 
 def apply(command: Command, environ: Mapping[str, str]) -> Command:
-    """Return the command with this node's place in the job, if the environment has it.
+    """Return the command with this node's place in the job, if the environment tells it.
 
     Raises:
         UsageError: the environment contradicts itself or the user's options.
@@ -158,7 +158,7 @@ def _check(place: ClusterEnvironment, options: Options) -> None:
     """Check that options and environment agree; a launcher's task overrides --node_rank.
 
     Raises:
-        UsageError: they disagree.
+        UsageError: options and environment disagree.
     """
     overridden = place.task and place.nodes != 1
     pairs = (

@@ -1,4 +1,4 @@
-"""Make the policy of what is watched while a job runs from the options."""
+"""The policy of watches on a running job, from the options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job that is watched as the options say.
 
     Raises:
-        UsageError: as `watch_policy`.
+        UsageError: see `watch_policy`.
     """
     return spec._replace(watch=watch_policy(options, spec.elastic))
 
@@ -46,10 +46,10 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
 
 
 def _rules(options: Options) -> tuple[Rule, ...]:
-    """Return the rules on output; what makes them is imported only where there are any.
+    """Return the rules on output; their reader is imported only if there are any.
 
     Raises:
-        UsageError: they are invalid, or there is no output.
+        UsageError: the rules are invalid, or there is no output.
     """
     given = options.expect, options.rules, options.within, options.every
     if not any(given) and options.on_missing == "report":
@@ -68,7 +68,7 @@ def _checkpoints(options: Options) -> str:
     """Return the pattern of files that show progress, as an absolute path; "" for none.
 
     Raises:
-        UsageError: what shows progress is not given, or not needed.
+        UsageError: the sign of progress is missing, or not needed.
     """
     rounds, pattern = options.stop_without_progress, options.checkpoints
     if rounds and not (pattern or options.expect):

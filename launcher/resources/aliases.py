@@ -1,4 +1,4 @@
-"""Find out which of some hosts is meant by a name, whatever the host is called there.
+"""Find the host meant by a name, whatever names the host has itself.
 
 A name may have a domain that the other lacks, and letters have no case (RFC 1035). Slurm knows a
 node by its NodeName, and NodeHostname and NodeAddr may be other words (slurm.conf(5)); these only
@@ -27,7 +27,7 @@ _FIELD = re.compile(r"(?<!\S)(NodeName|NodeAddr|NodeHostName)=(\S+)")
 def meant(hosts: Iterable[str], nodes: Iterable[str]) -> dict[str, str]:
     """Return the node that each of these hosts means, for the hosts that are nodes.
 
-    A name that fits several nodes means none of them. Outside of a Slurm job, only the short and
+    A name that fits several nodes means none. Outside of a Slurm job, only the short and
     the long form of a name are equivalent.
     """
     hosts, nodes = list(hosts), list(nodes)

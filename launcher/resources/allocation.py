@@ -55,7 +55,7 @@ class _Source(NamedTuple):
     """A variable that names the hosts of a job.
 
     Attributes:
-        scheduler: as in `Allocation`.
+        scheduler: see `Allocation`.
         name: the scheduler's name for the user.
         job: the variable with the job's id; without it, `variable` is ignored. "" for none.
         variable: the variable that names the hosts.

@@ -71,7 +71,7 @@ class _TaskVariables(NamedTuple):
 
 
 def find(environ: Environ, hostname: str, *, terminal: bool) -> ClusterEnvironment | None:
-    """Return this node's place in the job, or None if nothing in the environment says it.
+    """Return this node's place in the job, or None if the environment does not tell it.
 
     Args:
         environ: the environment of this process.
@@ -92,7 +92,7 @@ def check_agents(environ: Environ, places: int, *, terminal: bool) -> None:
 
     Args:
         environ: the environment of this process.
-        places: how many nodes the rendezvous takes at most; one that takes one is no other's.
+        places: the maximum number of nodes of the rendezvous; with one, no other node can join.
         terminal: the result of `has_terminal`.
 
     Raises:
@@ -178,7 +178,7 @@ def endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
     """Parse `host:port`, `[address]:port` or `host`; "" has neither, and port 0 means any port.
 
     Raises:
-        UsageError: it is none of these; the message names `variable`, which may be an option.
+        UsageError: the text has another form; the message names `variable`, which may be an option.
     """
     if not text:
         return None, None

@@ -16,7 +16,7 @@ def number(
     """Return the number in a variable, or None if it is not set.
 
     Raises:
-        UsageError: it is not a number from `least` to `most`.
+        UsageError: the value is not a number from `least` to `most`.
     """
     text = environ.get(variable, "")
     if text and not (is_count(text) and least <= int(text) <= most):

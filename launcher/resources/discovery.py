@@ -24,10 +24,10 @@ PATIENCE = 60.0
 """Seconds that the script may take."""
 
 SLOW = 10.0
-"""Seconds without an answer until the user reads about it."""
+"""Seconds without an answer before a message for the user."""
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a command that has not begun its job."""
+"""Signals that end a command before the start of its job."""
 
 LATE = f"took longer than {PATIENCE:g} s; stopped"
 """The error for a script that takes longer."""
@@ -52,7 +52,7 @@ def discover(command: str) -> list[Host]:
     """Run the command once, and return the hosts that it prints.
 
     Raises:
-        UsageError: it cannot be run, fails, takes too long, or prints no hosts.
+        UsageError: the command cannot be run, fails, takes too long, or prints no hosts.
     """
     import subprocess
 
@@ -101,7 +101,7 @@ def _answer_of(process: subprocess.Popen[bytes], where: str) -> tuple[bytes, byt
 
 @contextmanager
 def _ending_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let a signal that ends this process kill a program first, which has a session of its own."""
+    """Kill a program in its own session before a signal ends this process."""
 
     def end(number: int, _frame: object) -> None:
         os.killpg(process.pid, signal.SIGKILL)

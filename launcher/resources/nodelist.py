@@ -25,7 +25,7 @@ def expand_nodelist(text: str, where: str = "SLURM_JOB_NODELIST") -> list[str]:
 
     Args:
         text: such as `a[01-03,7],c[1-2]d[3-4],plain`; several brackets multiply.
-        where: the variable that it comes from, for messages.
+        where: the variable that holds it, for messages.
 
     Raises:
         UsageError: an item is malformed, or there is none, or there are more than `MAX_HOSTS`.

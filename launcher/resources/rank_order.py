@@ -83,7 +83,7 @@ def check_segments(hosts: Sequence[Host], segment: int) -> None:
     """Check that all segments of some nodes lie within blocks.
 
     Raises:
-        UsageError: one does not.
+        UsageError: a segment extends over several blocks.
     """
     flag = f"--segment {segment}"
     unknown = [host for host in hosts if not host.block]

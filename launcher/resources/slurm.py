@@ -6,7 +6,7 @@ The variables are those of sbatch(1), salloc(1) and srun(1). They are not all eq
   job that it is called in on to the job that it submits. SLURM_GPUS_ON_NODE always belongs to
   this job, but covers one node only. If they disagree, neither is used, and a line says so.
 * `--gres` and `--gpus` set no variable that covers all nodes. Then each node counts the devices
-  that it sees, which are those that Slurm has given to the job there.
+  that it sees, namely those that Slurm has given to the job there.
 * The number of tasks is used only if no GPUs are requested. One task per node is how a launcher is
   started; it does not mean one worker.
 """
@@ -81,7 +81,7 @@ def components(environ: Mapping[str, str]) -> list[Component]:
 
 
 def stale_requests(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that ask for other GPUs than this job has here, each with a line.
+    """Return the variables that request other GPUs than the job has here, each with a message.
 
     A step may have fewer GPUs than its job, so its GPUs tell nothing about the job.
     """
@@ -114,9 +114,9 @@ def in_a_step(environ: Mapping[str, str]) -> bool:
 
 
 def with_tasks(hosts: Sequence[Host], environ: Mapping[str, str]) -> list[Host]:
-    """Return the hosts of a job, with a slot for each task where they have no number of devices.
+    """Return the hosts of a job; those without a number of devices get a slot for each task.
 
-    That is meant where a task is a rank, but only if the job has asked for a number of tasks.
+    That is right where a task is a rank, but only if the job has requested a number of tasks.
     """
     counts: dict[str, int] = {}
     for variable, text in environ.items():
@@ -134,7 +134,7 @@ def with_tasks(hosts: Sequence[Host], environ: Mapping[str, str]) -> list[Host]:
 
 
 def step_hosts(environ: Mapping[str, str]) -> list[str]:
-    """Return the hosts of this step in the order of SLURM_NODEID, [] if Slurm does not tell it.
+    """Return the hosts of this step in the order of SLURM_NODEID, [] if Slurm does not list them.
 
     SLURM_STEP_NODELIST has that order, except for a step of several components: then it is sorted,
     while the nodes are numbered by component. In a job that srun itself has requested, no variable

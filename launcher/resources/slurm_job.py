@@ -68,7 +68,7 @@ def _check_nodes(held: Allocation, environ: Mapping[str, str], shown: str) -> No
     """Check that a variable lists the nodes of the job: others would be left idle, or not answer.
 
     Raises:
-        UsageError: it lists other nodes.
+        UsageError: the variable lists other nodes.
     """
     from .nodelist import expand_nodelist
 
@@ -87,17 +87,17 @@ def check_running(environ: Mapping[str, str]) -> None:
     """Check that the job of the environment runs, for a program that will take its variables.
 
     Raises:
-        UsageError: it has ended.
+        UsageError: the job has ended.
     """
     if environ.get("SLURM_JOB_ID") and not environ.get("SLURMD_NODENAME"):
         check(environ, _shown(environ["SLURM_JOB_ID"]))
 
 
 def check(environ: Mapping[str, str], shown: str) -> None:
-    """Check what Slurm shows of the job of an environment.
+    """Check Slurm's description of the job of an environment.
 
     Raises:
-        UsageError: it has ended.
+        UsageError: the job has ended.
     """
     states = {*_STATE.findall(shown)}
     if _UNKNOWN not in shown and not (states and states <= _OVER):

@@ -25,7 +25,7 @@ def this_machine() -> HostSource:
 
 
 def is_here(host: Host) -> bool:
-    """Return whether a host is this machine, so that it needs no ssh.
+    """Return whether a host is this machine, and needs no ssh.
 
     It is recognized by its name, or by an address of this machine. Names are not resolved, which
     could take seconds each. A host with a port or a user may be a container, so it never matches.

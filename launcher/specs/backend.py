@@ -25,7 +25,7 @@ class BackendSettings(NamedTuple):
         keepalive: seconds between keepalive messages of an ssh session.
         accept_new_host_keys: whether unknown host keys are accepted.
         path: the engine's program, or its folder; "" to search PATH.
-        bind: whether dsrun binds cores, so that the engine must not.
+        bind: whether dsrun binds cores, and the engine must not.
         rank_per_task: whether the engine starts one task per rank instead of one per node.
         elastic: whether the job can continue without a node.
         force_multi: whether this machine, too, is reached through the backend.
@@ -46,7 +46,7 @@ class BackendSettings(NamedTuple):
 
 
 class DialIn(NamedTuple):
-    """Settings with which node launchers that dial in reach the runner.
+    """Settings for node launchers that dial the runner.
 
     Attributes:
         port: the TCP port that the runner listens on; None for any free port or, if the same

@@ -18,7 +18,7 @@ class BatchSettings(NamedTuple):
         max_gpus: the largest world size, in ranks.
         gpus_per_node: world sizes of the plan are multiples of this number of ranks; 1 with schema
             0.1.
-        model_parallel: how many ranks share one copy of the model, and so its samples.
+        model_parallel: the number of ranks that share one copy of the model, and its samples.
         prefer_larger: of two batches with equally many world sizes, the larger one is used.
     """
 
@@ -52,7 +52,7 @@ class BatchShare(NamedTuple):
 
 
 class BatchPlan(NamedTuple):
-    """World sizes between which a job can change while its batch size stays the same.
+    """World sizes among which a job can change without a change of its batch size.
 
     Attributes:
         settings: the settings from which the plan was computed.
@@ -77,7 +77,7 @@ class BatchPlan(NamedTuple):
         return BatchShare(micro, batch // ranks // micro, batch)
 
     def misfit(self, size: int) -> str:
-        """Return why this plan does not allow so many ranks, "" if it does."""
+        """Return why this plan does not allow this number of ranks; "" if it does."""
         try:
             self.for_world(size)
         except ValueError as error:

@@ -1,7 +1,7 @@
-"""Converts a job to JSON values and back, for a hold and for programs that have jobs run.
+"""Converts a job to JSON values and back, for a hold and for programs that run jobs.
 
-`field_types` reads the values. Texts are written as `environment.to_wire` makes them, so that both
-ends may use different encodings of file names.
+`field_types` reads the values. Texts are written as by `environment.to_wire`, which lets both
+ends use different encodings of file names.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def encode(value: tuple[object, ...]) -> dict[str, Any]:
 
 
 def decode(shape: type[Shape], message: object) -> Shape:
-    """Return the value that `encode` was given.
+    """Return the value from the output of `encode`.
 
     Raises:
-        UsageError: it is of another version or class, or a field is missing or not valid.
+        UsageError: the message is of another version or class, or a field is missing or not valid.
     """
     name = shape.__name__
     fields = message if isinstance(message, dict) else {}

@@ -72,7 +72,7 @@ OF_A_SLURM_TASK = frozenset(
         *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES"),
     }
 )
-"""Variables of srun(1) about the places of tasks; those of workers replace them."""
+"""Variables of srun(1) about the places of tasks; workers get their own values."""
 
 MASK = "***"
 """Text printed in place of a secret."""
@@ -154,7 +154,7 @@ def rebased(own: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_mpi(names: Iterable[str]) -> frozenset[str]:
-    """Return those of these variable names that identify the task of an MPI launcher."""
+    """Return the variable names that identify the task of an MPI launcher."""
     among = frozenset(names)
     task = frozenset(n for n in among if n.startswith(OF_A_TASK) and not n.startswith(_MCA))
     settings = OF_ITS_LAUNCHER if any(name.endswith(_RANKS) for name in task) else ()
@@ -266,7 +266,7 @@ def rank_variables(info: RankInfo) -> dict[str, str]:
     """Return the variables that dsrun sets for a worker.
 
     The names are those of torch's agent (torch 2.13, `local_elastic_agent.py`) and of DeepSpeed's
-    node launcher (0.19, `launch.py`), so that scripts written for either work.
+    node launcher (0.19, `launch.py`): scripts written for either work.
     """
     world, local = str(info.world_size), str(info.local_size)
     return {
@@ -375,8 +375,8 @@ def worker(
     """Return a worker's whole environment.
 
     Args:
-        base: the node launcher's environment; dsrun's own settings are removed, so that a dsrun
-            inside the job is not affected.
+        base: the node launcher's environment. Settings of dsrun are removed: they must not affect a
+            dsrun inside the job.
         sent: the variables that travelled; they override `base`.
         promised: rank variables and the device mask; they override both.
         first: a folder to put at the front of PYTHONPATH, "" for none.
@@ -432,12 +432,12 @@ def to_wire(text: str | bytes) -> str:
 
 
 def from_wire(text: str) -> bytes:
-    """Return the bytes of the string that `to_wire` was given, for exec."""
+    """Return the bytes that `to_wire` has encoded, for exec."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def text_from_wire(text: str) -> str:
-    """Return the string that `to_wire` was given."""
+    """Return the string that `to_wire` has encoded."""
     return os.fsdecode(from_wire(text))
 
 

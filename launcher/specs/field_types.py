@@ -43,7 +43,7 @@ _SIGNALS = {0, *map(int, signal.Signals)}
 
 
 class Misfit(Exception):
-    """A value does not fit the type of its field; the text says where, and what was expected."""
+    """A value that does not fit the type of its field; the message has the place and the type."""
 
     def within(self, where: str) -> Misfit:
         """Return a Misfit for the value that contains this one."""
@@ -253,6 +253,6 @@ PLAIN: dict[str, Check] = {
     "list[str]": _tail,
 }
 """The check for each plain type; `list[str]` is a pair of texts, standard output and error, and
-`Fields` are those of a message, to be read as that."""
+`Fields` are the fields of a message."""
 
 _READERS: dict[str, Reader] = {name: _plain(name, fits) for name, fits in PLAIN.items()}

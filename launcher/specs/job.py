@@ -41,22 +41,22 @@ class JobSpec(NamedTuple):
         plan: nodes in rank order, program, launcher, master and rendezvous.
         workdir: the workers' folder, as an absolute path.
         travel: the variables that go to the nodes.
-        workers: how workers are started.
+        workers: the start of workers.
         backend: how node launchers are started; `settings` adds values that follow from other
             policies.
-        binding: how workers are bound to cores.
+        binding: the binding of workers to cores.
         core_lists: (host, cpus) of hosts that have their own core list.
-        supervision: how the job is watched and stopped.
+        supervision: the supervision and the stop of the job.
         output: the destinations of the output.
         checks: the checks before the workers start.
         watch: the watches on the running job.
         hooks: the reports on the job to other programs.
         debug: the workers that start under a debugger; None if none does.
-        elastic: how far the job may shrink, grow and fail; None for a static job.
+        elastic: the limits for shrinking, growing and failing; None for a static job.
         sync: the folder that is synced to the nodes; None for none.
         updates: the list in which the job looks for added and removed hosts; None for none.
         batches: the elastic batch plan that the number of workers must fit; None for none.
-        dial_in: how node launchers that dial in reach the runner.
+        dial_in: the settings for node launchers that dial the runner.
         origin: the origin of the plan, as text for the user.
         only: the rank of the only node that this process starts; None for all.
         held: whether the job runs on nodes that are kept for other jobs.

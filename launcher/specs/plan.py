@@ -175,7 +175,7 @@ class Origin(NamedTuple):
         source: the source of the hosts.
         choice: the launcher, and why it was chosen.
         notes: lines for the user, printed at the start and in a dry run.
-        quiet: whether hosts and launcher are the defaults, so that they are not worth a line.
+        quiet: whether hosts and launcher are the defaults, and not worth a message.
         python: the origin of the workers' Python: `--python`, `--venv_script`, `VIRTUAL_ENV`,
             `CONDA_PREFIX`, `.venv`, or `dsrun` for dsrun's own.
     """

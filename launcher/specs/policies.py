@@ -25,7 +25,7 @@ SAMPLE, SLOW_SAMPLE, LEAST_SAMPLE = 2.0, 1.0, 0.2
 
 
 class WorkerPolicy(NamedTuple):
-    """How workers are started, apart from program, folder and variables.
+    """The start of workers, apart from program, folder and variables.
 
     Attributes:
         venv_script: a shell file to source before the workers, as an absolute path; "" for none.
@@ -51,7 +51,7 @@ class WorkerPolicy(NamedTuple):
 
 
 class BindingPolicy(NamedTuple):
-    """How to bind the workers of a node.
+    """The binding of a node's workers.
 
     Attributes:
         bind_to: the cores that a worker gets: `none`, `core`, `numa`, `socket`, `exclusive` or
@@ -76,7 +76,7 @@ START_TIMEOUT = 300.0
 
 
 class SupervisionPolicy(NamedTuple):
-    """How a job is watched and stopped.
+    """The supervision and the stop of a job.
 
     Attributes:
         connect_timeout: seconds for a host to answer.
@@ -144,7 +144,7 @@ class OutputPolicy(NamedTuple):
         local_ranks: only the output of these local ranks is printed; empty for all.
         log_dir: the folder of the log files on each node; "" for none.
         log_private: whether each node writes its log files to a new temporary folder.
-        log_layout: how log files are named: `dsrun` or `torchrun`.
+        log_layout: the naming of log files: `dsrun` or `torchrun`.
         log_part: the subfolder of these log files in the job's folder; "" for that folder itself.
         logs_specs: torch's entry point that names the log files, and its arguments; empty if dsrun
             names them.
@@ -283,12 +283,12 @@ class DebugPolicy(NamedTuple):
 
 
 class ElasticPolicy(NamedTuple):
-    """How far an elastic job may shrink, grow and fail; times in seconds.
+    """The limits within which an elastic job may shrink, grow and fail; times in seconds.
 
     Attributes:
         least: the smallest number of nodes in a round.
         most: the largest number of nodes in a round; 1073741824 if only the hosts limit it.
-        restarts: how many times workers may be restarted after a failure.
+        restarts: the maximum number of restarts after failures.
         window: seconds within which `restarts` are counted; 0 for the whole job.
         uptime: seconds that a round must have run for its failure to be followed by a restart.
         final: exit codes of a worker after which there is no restart; 128 + N for signal N.

@@ -2,8 +2,8 @@
 
 Placeholders are exactly `{port.NAME}` (a port of the role itself on its node), `{ROLE.addrs}` and
 `{ROLE.hosts}`; any other brace is left alone, as JSON and Hydra use them. Variables are
-`DSRUN_PORT_<NAME>`, `DSRUN_<ROLE>_HOSTS` and `DSRUN_<ROLE>_ADDRS`. A list has commas between its
-items. A single argument or variable may have 128 KiB (MAX_ARG_STRLEN, execve(2)), so a longer list
+`DSRUN_PORT_<NAME>`, `DSRUN_<ROLE>_HOSTS` and `DSRUN_<ROLE>_ADDRS`. Commas separate the items of a
+list. A single argument or variable may have 128 KiB (MAX_ARG_STRLEN, execve(2)); a longer list
 is written to a file, and `@/path/of/the/file` takes its place. `DSRUN_ROLES_FILE` names a file with
 all lists as JSON, which is replaced when a role has been restarted elsewhere.
 """
@@ -24,7 +24,7 @@ NAME = r"[a-z][a-z0-9_]*"
 """A pattern for the names of roles and of ports."""
 
 PORT = "port"
-"""Begins the placeholder of a port, so that no role has this name."""
+"""The beginning of a port's placeholder, reserved: no role has this name."""
 
 LISTS = ("hosts", "addrs")
 """The lists that are known about each role."""
@@ -126,7 +126,7 @@ def variables(ports: Mapping[str, int], texts: Mapping[str, str], file: str = ""
     Args:
         ports: as for `fill`.
         texts: as for `fill`.
-        file: where the node has the text of `document`, "" for nowhere.
+        file: the path of `document` on the node, "" for none.
     """
     own = {f"DSRUN_PORT_{name.upper()}": str(port) for name, port in ports.items()}
     known = {name: text for name, text in texts.items() if text}

@@ -46,10 +46,10 @@ class RoleSpec(NamedTuple):
             program may have placeholders: `{port.NAME}`, `{ROLE.addrs}`, `{ROLE.hosts}`.
         ends: one of `ENDS`.
         after: the roles that have to be ready before this one starts.
-        ready: when it is ready itself.
+        ready: the condition under which it counts as ready.
         ports: names of the ports that are reserved on each of its nodes.
         on_failure: one of `ON_FAILURE`.
-        max_restarts: how often it may be started again, with `restart`.
+        max_restarts: the maximum number of its restarts, with `restart`.
     """
 
     name: str

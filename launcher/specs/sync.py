@@ -1,4 +1,4 @@
-"""Which folder of the runner's machine a job brings to its nodes."""
+"""The folder of the runner's machine that a job copies to its nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class SyncSpec(NamedTuple):
 
     Attributes:
         source: the folder on the runner's machine: an absolute path without links.
-        limit: the most bytes that its files may have together.
+        limit: the maximum total size of its files in bytes.
         moved: paths of the job that lie in the folder, each with its path relative to that, "" for
             the folder itself; on a node they are below the synced folder.
         script: the relative path of the script, which must be synced; "" if it is elsewhere.

@@ -1,4 +1,4 @@
-"""Why a job has failed, in a word, and whether it makes sense to start it again. Pure."""
+"""The reason for a job's failure, in a word, and whether a new start makes sense. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Explanation(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """The verdict as lines for a person, beneath what the program has said itself."""
+        """The verdict as lines for a person, below the program's own output."""
         sentence = [f"why: {self.verdict.sentence}"] if self.says_more else []
         advice = [f"try: {self.verdict.advice}"] if self.verdict.advice else []
         return [plain(text) for text in (*sentence, *advice)]

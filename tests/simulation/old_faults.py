@@ -178,7 +178,7 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "notes-before-hello-are-the-former-runs": (
         Replacement(
             SESSION,
-            "        self._unsent = []  # what comes before HELLO would be of the run before\n",
+            "        self._unsent = []  # notes before HELLO would be of the previous run\n",
             "",
         ),
         Replacement(

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 IN_TOTAL = ("SLURM_GPUS", "SLURM_GPUS_PER_TASK")
 """Variables of a job whose GPUs were requested as a number for all nodes together.
 
-Slurm 22.05 gives a step that overlaps with others only some of them.
+Slurm 22.05 gives a step that overlaps with others only some of these GPUs.
 """
 
 _ENDED = re.compile(r"Expired or invalid job|Unable to confirm allocation|SLURM resource allocator")
 """Messages of srun, and of Open MPI's reader of Slurm's variables, if there is no such job."""
 
 NAMED = {"mca", "prtemca", "pmixmca", "gmca", "genv", "env", "x"}
-"""Options that may be repeated, once for every parameter that they name."""
+"""Options that may be repeated, once for each parameter."""
 
 
 class Placement(NamedTuple):
@@ -94,11 +94,11 @@ class Engine:
         raise NotImplementedError
 
     def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return these nodes in the order in which it numbers its tasks."""
+        """Return these nodes in the order of the engine's task numbers."""
         return nodes
 
     def fault_tolerance(self) -> list[Argument]:
-        """Return the arguments with which it continues after a task has failed, if it can."""
+        """Return the arguments with which the engine survives a failed task, if it can."""
         return []
 
     def folders(self) -> list[str]:
@@ -119,7 +119,7 @@ class Engine:
         return f"if Slurm job {job} has ended, remove its leftover variables: {unset}"
 
     def refusal(self, hosts: Sequence[str]) -> str:
-        """Return why its program, which has been found, cannot start on these hosts, or "".
+        """Return why the engine's program, once found, cannot start on these hosts, or "".
 
         MPI launchers read the colons of an IPv6 address as their own, or wait without a word.
         """
@@ -127,7 +127,7 @@ class Engine:
         return f"IPv6 address {address}; use a host name, or --launcher ssh" if address else ""
 
     def clean_up(self, pid: int) -> None:
-        """Remove what an engine process that was killed has left behind."""
+        """Remove the remains of a killed engine process."""
 
     def with_ssh_options(self, name: str) -> dict[str, str]:
         """Return this environment, with our ssh options after the user's own in that variable.
@@ -259,7 +259,7 @@ class Engine:
         return [*filter(None, (executable.find(tool, folders) for tool in self.tools))]
 
     def _find_tool(self) -> str:
-        """Find this engine's program; return why there is none, or ""."""
+        """Find this engine's program; return the reason if there is none, else ""."""
         wrong = ""
         for path in self._candidates():
             version = base.output_of([path, "--version"]) if self.mark else ""
@@ -272,7 +272,7 @@ class Engine:
         return f"{problem}; --launcher_path names its program or folder"
 
     def _denied(self) -> str:
-        """Return why this user may not use what --launcher_path names, or ""."""
+        """Return why this user may not use the file of --launcher_path, else ""."""
         from ...common.access import denied
 
         return denied(self._settings.path, os.X_OK) if self._settings.path else ""

@@ -55,10 +55,10 @@ class Hydra(base.Engine):
     def control_address(self, address: str) -> base.Argument:
         """Return the argument that makes the hosts' agents dial this address of this machine.
 
-        By default they dial its name, which often is 127.0.1.1 or unknown on other hosts.
+        By default they dial this machine's name, often 127.0.1.1 or unknown on other hosts.
 
         Raises:
-            UsageError: it is one of IPv6, which they cut at its first colon, and then wait.
+            UsageError: the address is of IPv6; Hydra cuts it at its first colon, and then waits.
         """
         if ":" in address:
             raise UsageError(

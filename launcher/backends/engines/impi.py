@@ -1,6 +1,6 @@
 """Intel MPI: its own Hydra.
 
-Its `mpirun` is a script that runs whatever `mpiexec.hydra` is first on PATH, so it is not used.
+Its `mpirun` is a script that runs the first `mpiexec.hydra` on PATH, and is not used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class IntelMpi(Hydra):
         return [*self.command_line(self.common_arguments(places)), *joined[1:]]
 
     def arguments(self, places: Sequence[engine.Placement]) -> list[engine.Argument]:
-        """Return mpiexec's arguments for the same number of tasks on every host."""
+        """Return mpiexec's arguments for an equal number of tasks on every host."""
         hosts = ",".join(place.host for place in places)
         each = places[0].tasks
         counts = [("-ppn", str(each)), ("-n", str(each * len(places)))]

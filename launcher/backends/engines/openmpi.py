@@ -51,7 +51,7 @@ class OpenMpi(engine.Engine):
         """Return why it cannot start these nodes, or ""; mpirun takes its nodes from Slurm's job.
 
         Raises:
-            UsageError: that job has ended.
+            UsageError: Slurm's job has ended.
         """
         check_running(os.environ)
         return super().problem(nodes)

@@ -75,10 +75,10 @@ class EngineRun:
     def __init__(
         self, engine: Engine, argv: Sequence[str], nodes: Sequence[Node], loop: Loop, emit: Emit
     ) -> None:
-        """Start it.
+        """Start the command.
 
         Raises:
-            OSError: it could not be started.
+            OSError: the command could not be started.
         """
         self._engine = engine
         self._nodes = nodes
@@ -124,7 +124,7 @@ class EngineRun:
             self._emit(TokenAnnounced(task.rank, node, token))
 
     def _begin(self) -> None:
-        """Tell, once, that node launchers are being started."""
+        """Report, once, that node launchers are being started."""
         if not self._begun:
             self._begun = True
             self._emit(SessionsBegun(tuple(node.rank for node in self._nodes)))
@@ -180,7 +180,7 @@ class EngineRun:
         return self._announced >= len(self._nodes)
 
     def _fail_named(self, line: str, nodes: Sequence[Node]) -> None:
-        """Report those of these nodes whose host is named in a line as failed."""
+        """Report nodes as failed if a line names their host."""
         words = set(re.findall(r"[\w.-]+", line))
         for node in nodes:
             if node.host.name in words:

@@ -68,9 +68,9 @@ SRUNS = (
 )
 
 TYPED = frozenset((*(f"SLURM_{name}" for name in OPTIONS), *SRUNS))
-"""Variables that only somebody who wants an option for srun sets; who and for which job is unknown.
+"""Variables that only somebody sets who wants an option for srun; for which job is unknown.
 
-What stays says which job it is, or is answered by an argument: SLURM_CONF, SLURM_JOB_ID,
+Other variables identify the job, or an argument overrides them: SLURM_CONF, SLURM_JOB_ID,
 SLURM_JOB_NAME (srun ignores it in a job), SLURM_JOB_NUM_NODES, SLURM_NNODES, SLURM_NTASKS,
 SLURM_NPROCS, SLURM_MPI_TYPE; PMI_* and SLURM_PMI_* tune MPI alone.
 """
@@ -166,7 +166,7 @@ class Slurm(engine.Engine):
     def start(
         self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
     ) -> None:
-        """Run srun; tell which variables it does not get, and why it may wait: it does not say."""
+        """Run srun; report the variables that it does not get, and why it may wait silently."""
         typed = sorted(TYPED & {name for name, value in os.environ.items() if value})
         untold = [name for name in typed if name not in self._stale]
         if untold and not self._runs:
@@ -204,11 +204,11 @@ class Slurm(engine.Engine):
         return [*plain, *([(f"--gpus={gpus}",)] if gpus else [])]
 
     def _unbinds(self) -> bool:
-        """Return whether to turn off Slurm's binding: if dsrun binds, or tasks are no ranks."""
+        """Return whether to turn off Slurm's binding: if dsrun binds, or if tasks are not ranks."""
         return self._settings.bind or not self._settings.rank_per_task
 
     def _names(self, names: Sequence[str]) -> list[str]:
-        """Return Slurm's own names of those of these hosts that are in the allocation."""
+        """Return Slurm's own names of the hosts that are in the allocation."""
         new = [name for name in names if name not in self._own]
         if new and self._held:
             from ...resources.aliases import meant
@@ -228,7 +228,7 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
 
 
 def _outside() -> str:
-    """Return what is wrong outside of a Slurm job, in words."""
+    """Return the problem outside of a Slurm job, in words."""
     job = os.environ.get("SLURM_JOB_ID")
     if job:
         return (

@@ -1,1 +1,1 @@
-"""dsrun for nodes that do not have it: what is sent to them, and the program that receives it."""
+"""dsrun for nodes that lack it: the archive for them, and the program that receives it."""

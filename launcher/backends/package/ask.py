@@ -30,12 +30,12 @@ TIMEOUT, PATIENCE = 30.0, 300.0
 
 
 def received(digest: str, bases: list[str], intact: Callable[[str, str], str]) -> tuple[str, bytes]:
-    """Get dsrun from the runner, and keep it.
+    """Get dsrun from the runner, and save it.
 
     Args:
         digest: the digest of the expected package.
         bases: the folders for copies, the preferred one first.
-        intact: returns the folder of the copy below one of them, "" if it cannot be used.
+        intact: returns the folder of the copy below a base; "" if the copy cannot be used.
 
     Returns:
         its folder, and the frames that came before it.
@@ -118,7 +118,7 @@ def from_port(target: str, pin: str, digest: str) -> bytes:
 
 
 class Busy(OSError):
-    """The runner has accepted a connection, and closed it."""
+    """The runner has accepted a connection, and closed the connection."""
 
 
 def from_address(address: str, port: int, pin: str, digest: str) -> bytes:

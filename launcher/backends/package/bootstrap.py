@@ -17,7 +17,7 @@ DAY = 86400.0
 
 
 def find(version: str, digest: str, ask: bytes) -> tuple[str, bytes]:
-    """Return the folder with this dsrun, and what else the runner has sent meanwhile.
+    """Return the folder with this dsrun, and other data that the runner has sent meanwhile.
 
     Args:
         version: the version of dsrun.
@@ -75,7 +75,7 @@ def caches() -> list[str]:
 
 
 def is_open(folder: str) -> bool:
-    """Return whether others could replace what is in a folder."""
+    """Return whether others could replace the contents of a folder."""
     try:
         seen = os.stat(folder)
     except OSError:

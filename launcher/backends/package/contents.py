@@ -1,7 +1,7 @@
 """The part of dsrun that a node launcher needs, as one archive, and the hash of the archive.
 
-The archive is a JSON object of texts by name, compressed. The hash is that of the JSON, so it does
-not depend on the compression.
+The archive is a JSON object of texts by name, compressed. The hash is the JSON's, and does not
+depend on the compression.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def archive(root: str) -> bytes:
 
 @lru_cache
 def digest(root: str) -> str:
-    """Return the SHA-256 of its JSON, in hex.
+    """Return the SHA-256 of the archive's JSON, in hex.
 
-    It is kept with the sizes and times of the files, and made again when one of them has changed.
+    It is saved with the sizes and times of the files, and renewed when one of them has changed.
     """
     facts = [root, *(f"{name} {seen.st_size} {seen.st_mtime_ns}" for name, seen in files(root))]
     state = "\n".join(facts)

@@ -1,4 +1,4 @@
-"""Keeps a copy of dsrun on a node. The bootstrap runs this module as it has received it.
+"""Keeps a copy of dsrun on a node. The bootstrap runs this module from the received archive.
 
 A copy is written to a new folder that is then renamed, so there is never half a copy.
 """
@@ -27,7 +27,7 @@ NOT_SAFE = "other users can replace files in ~/.cache and in the temporary folde
 NOT_PRIVATE = "not a private folder of this user (mode 0700, no link)"
 
 UNUSED, UNFINISHED = 30 * DAY, DAY
-"""Seconds after which other copies are removed, and what was not finished."""
+"""Seconds after which other copies, and unfinished ones, are removed."""
 
 
 def place(
@@ -67,7 +67,7 @@ def _write(
     """Keep a copy below `base`.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the copy cannot be written.
     """
     package = f"{base}/package"
     with suppress(FileExistsError):
@@ -132,7 +132,7 @@ def _rename(new: str, final: str, is_intact: Callable[[], bool]) -> None:
 
 
 def clean(package: str, now: float) -> None:
-    """Remove copies that are no longer used, and what was not finished, at the time `now`."""
+    """Remove unused and unfinished copies, at the time `now`."""
     ages = {name: now - os.lstat(f"{package}/{name}").st_mtime for name in os.listdir(package)}
     copies = sorted((name for name in ages if not name.startswith(".")), key=ages.__getitem__)
     unused = [name for name in copies[KEPT:] if ages[name] > UNUSED]
@@ -140,7 +140,7 @@ def clean(package: str, now: float) -> None:
         if ages[name] > UNFINISHED:
             gone = f"{package}/.old-{name.lstrip('.')}"
             with suppress(OSError):
-                os.rename(f"{package}/{name}", gone)  # nobody finds half of it
+                os.rename(f"{package}/{name}", gone)  # nobody finds a part of the copy
             _remove(gone)
 
 

@@ -42,7 +42,7 @@ class Bridge:
         opened: Callable[[Bridge], None] = lambda _: None,
         python: str = "",
     ) -> None:
-        """Prepare it.
+        """Prepare a bridge.
 
         Args:
             sessions: opens the session.
@@ -80,7 +80,7 @@ class Bridge:
             self._socket.close()
             return plain(str(error))
         except Exception as error:
-            # Whatever paramiko raises in this thread is the failure of this host alone.
+            # Any exception of paramiko in this thread is a failure of only this host.
             self._socket.close()
             self._explain(f"{self._host.name}: {traceback.format_exc()}")
             return f"the ssh session failed: {plain(str(error) or type(error).__name__)}"
@@ -88,7 +88,7 @@ class Bridge:
         return causes.explain_session(code, errors, self._out, self._tried, answered=self._answered)
 
     def discard(self) -> None:
-        """Close its own end of the line: no thread runs it."""
+        """Close the bridge's own end of the line: no thread runs the bridge."""
         self._socket.close()
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Bridge:
             data = self._socket.recv(BLOCK)
         except ConnectionResetError:
             data = b""
-        # The session may just have ended; the reason is still to be received.
+        # The session may just have ended, with the reason still to be received.
         with suppress(OSError):
             if data:
                 channel.sendall(data)
@@ -157,11 +157,11 @@ class _Arrival:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def set(self) -> None:
-        """Make it readable."""
+        """Make the descriptor readable."""
         os.eventfd_write(self.fd, 1)
 
     def clear(self) -> None:
-        """Do nothing: it is cleared before the streams are read, not by what was read."""
+        """Do nothing: the event is cleared before the streams are read, not afterwards."""
 
 
 @contextmanager
@@ -170,10 +170,10 @@ def _arrivals(channel: Channel) -> Iterator[int]:
     arrival = _Arrival()
     streams = (channel.in_buffer, channel.in_stderr_buffer)
     for stream in streams:
-        stream.set_event(arrival)  # type: ignore[arg-type]  # it needs no more of one
+        stream.set_event(arrival)  # type: ignore[arg-type]  # paramiko uses only these two
     try:
         yield arrival.fd
     finally:
         for stream in streams:
-            stream.set_event(threading.Event())  # so that the descriptor is not used any more
+            stream.set_event(threading.Event())  # and the descriptor is no longer used
         os.close(arrival.fd)

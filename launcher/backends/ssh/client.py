@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from .config import HostConfig
 
     class Closable(Protocol):
-        """Something that a session has opened besides its channel."""
+        """A resource that a session opened besides its channel."""
 
         def close(self) -> None:
-            """Close it."""
+            """Release the object."""
 
 
 __all__ = ["Channel", "SessionFailed", "SshSessions"]
@@ -47,10 +47,10 @@ FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
 class SshSessions:
-    """Opens sessions; shared by all threads, so that configuration and keys are read once.
+    """Opens sessions; shared by all threads: configuration and keys are read once.
 
     Args:
-        settings: how to reach hosts.
+        settings: the settings for reaching hosts.
         warn: called with the warning about a new host key that is accepted, in any thread.
     """
 
@@ -85,7 +85,7 @@ class SshSessions:
         return self._keys.used_agent
 
     def close(self, channel: Channel) -> int:
-        """Close a session that has ended; return its exit code, 255 if there is none."""
+        """Close a session that has ended; return its exit code, 255 without one."""
         channel.status_event.wait(1.0)
         code = channel.exit_status if channel.exit_status >= 0 else 255
         for resource in self._opened.pop(channel, []):
@@ -192,7 +192,7 @@ class SshSessions:
         """Return the first bytes that sshd sends, without consuming them.
 
         Raises:
-            OSError: it sends nothing in time, or resets the connection.
+            OSError: sshd sends nothing in time, or resets the connection.
             _Dropped: it closes the connection without sending anything.
         """
         if not isinstance(sock, socket.socket):
@@ -222,7 +222,7 @@ class SshSessions:
         """Connect to the first address of a host that answers.
 
         Raises:
-            OSError: none does; the last one's error.
+            OSError: no address answers; the error of the last one.
         """
         family = FAMILIES.get(config.family, socket.AF_UNSPEC)
         infos = socket.getaddrinfo(config.address, config.port, family, socket.SOCK_STREAM)

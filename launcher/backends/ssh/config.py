@@ -112,7 +112,7 @@ class HostConfig(NamedTuple):
 
 
 class LoginName(NamedTuple):
-    """The local user, for the tokens that stand for it; the name is "" for one without."""
+    """The local user, for the tokens that mean it; the name is "" for a user without one."""
 
     name: str
     home: str
@@ -133,7 +133,7 @@ def resolve(values: Values, name: str, account: LoginName) -> HostConfig:
     """Return the configuration of the host `name`, with the remaining tokens expanded.
 
     Raises:
-        Unreadable: the port is invalid, or it is not known as whom to log in.
+        Unreadable: the port is invalid, or the login name is unknown.
     """
     address, port = _first(values, "hostname", name), _port(_first(values, "port", "22"))
     user, alias = _first(values, "user", account.name), _first(values, "hostkeyalias")
@@ -257,7 +257,7 @@ def parse_jump(text: str) -> ProxyJump:
     """Return the host of `[USER@]HOST[:PORT]`, an IPv6 address in brackets, or of an ssh:// URI.
 
     Raises:
-        Unreadable: it is none of these.
+        Unreadable: the text is none of these.
     """
     rest = text.strip().removeprefix("ssh://").rstrip("/")
     user, _, place = rest.rpartition("@")

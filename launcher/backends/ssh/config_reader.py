@@ -43,7 +43,7 @@ class ConfigReader:
 
     Attributes:
         known: whether the user database has this user; OpenSSH does not run for others.
-        keywords: those of the configuration files, in lower case.
+        keywords: the keywords of the configuration files, in lower case.
     """
 
     def __init__(self, args: Sequence[str] = ()) -> None:
@@ -64,7 +64,7 @@ class ConfigReader:
     def lookup(self, name: str, user: str | None = None, port: int | None = None) -> HostConfig:
         """Return the configuration of a host; a given user and port take precedence.
 
-        The first connection uses what `plan` has read; later ones read the configuration again.
+        The first connection uses the results of `plan`; later ones read the configuration again.
 
         Raises:
             Unreadable: the configuration cannot be read; the text is ssh's own if it was run.
@@ -75,7 +75,7 @@ class ConfigReader:
         """Return the configuration of each host, read in parallel, and keep it for `lookup`.
 
         Raises:
-            Unreadable: as `lookup`.
+            Unreadable: see `lookup`.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -122,7 +122,7 @@ def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ())
 
     Args:
         hosts: all hosts that share the options.
-        port: as for `ConfigReader.plan`.
+        port: see `ConfigReader.plan`.
         args: the user's own arguments for `ssh`.
 
     Raises:
@@ -176,7 +176,7 @@ def check(
 
     Args:
         hosts: all hosts.
-        port: as for `ConfigReader.plan`.
+        port: see `ConfigReader.plan`.
         args: the user's own arguments for `ssh`.
         program: whether the program `ssh` will be run.
 
@@ -204,7 +204,7 @@ def plan(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> l
     """Return the configuration of each host.
 
     Raises:
-        UsageError: it cannot be read; the text is ssh's own.
+        UsageError: the configuration cannot be read; the text is ssh's own.
     """
     try:
         return reader(tuple(args)).plan(hosts, port)
@@ -218,7 +218,7 @@ def files(home: str) -> tuple[str, str]:
 
 
 def keywords(home: str) -> Iterator[str]:
-    """Yield the keywords of the files, in lower case, with those of files that they include."""
+    """Yield the keywords of the files and of included files, in lower case."""
     seen: set[str] = set()
     for path in files(home):
         yield from _keywords(path, home, os.path.dirname(path), seen)
@@ -274,10 +274,10 @@ def _run(argv: Sequence[str]) -> str:
 
 
 def by_paramiko(paths: Sequence[str], name: str) -> dict[str, list[str]]:
-    """Return the configuration as paramiko reads it.
+    """Return the configuration according to paramiko.
 
     Raises:
-        Unreadable: it cannot; its exceptions are of many types, and none names the line.
+        Unreadable: paramiko fails; its exceptions are of many types, and none names the line.
     """
     try:
         from .library import paramiko

@@ -110,7 +110,7 @@ class Login(AuthStrategy):
             agent.close()
 
     def _copy(self) -> str:
-        """Return the command that has the host accept the user's key."""
+        """Return the command that makes the host accept the user's key."""
         config = self._config
         port = f"-p {config.port} " if config.port != 22 else ""
         (name,) = config.values.get("host", [config.address])[:1]
@@ -123,7 +123,7 @@ class Login(AuthStrategy):
         )
 
     def _unused(self) -> list[str]:
-        """Return the problem with each key file that exists, or that the user has named."""
+        """Return the problem of each key file that exists, or that the user has named."""
         named = named_keys(self._config)
         found = [path for path in self._config.keys if path in named or os.path.exists(path)]
         wrong = [(path, self._files.load(path)) for path in found]

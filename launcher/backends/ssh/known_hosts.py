@@ -99,7 +99,7 @@ class Policy(paramiko.MissingHostKeyPolicy):
         known: the known_hosts files.
         name: the host's name in them.
         config: the host's configuration.
-        accept: accept new keys, whatever the configuration says (--accept_new_host_keys).
+        accept: whether to accept new keys, whatever the configuration (--accept_new_host_keys).
         warn: called with the warning about a key that is accepted.
     """
 

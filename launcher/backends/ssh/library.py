@@ -1,7 +1,7 @@
 """paramiko, without warnings at its import.
 
-Older versions (3.2 to 3.5) name ciphers that newer versions of cryptography have moved, which is
-said on standard error, and is nothing that a user of dsrun can change.
+Older versions (3.2 to 3.5) name ciphers that newer versions of cryptography have moved. A warning
+about this appears on standard error, but users of dsrun cannot change anything about it.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class OpenSSH:
 
     @cached_property
     def _remote(self) -> str:
-        """The node launcher's command; others use this class to run commands of their own."""
+        """The node launcher's command; subclasses run other commands."""
         return base.shell_line(base.remote_argv(self._settings, "--stdio"))
 
     def problem(self, nodes: Sequence[Node]) -> str:
@@ -64,7 +64,7 @@ class OpenSSH:
         return self.shown(nodes)
 
     def shown(self, nodes: Sequence[Node]) -> list[base.StartCommand]:
-        """Return the commands by what is known of the configuration."""
+        """Return the commands, from the known configuration."""
         alike: dict[tuple[object, ...], list[Host]] = {}
         for host in _hosts(nodes):
             options = (self._overrides.get(host.name), self._port(host), host.user)
@@ -112,7 +112,7 @@ class OpenSSH:
         self._start(node, loop, emit, Retries(loop.clock))
 
     def close(self) -> None:
-        """End the clients that still run, and start no more."""
+        """Stop the clients that still run, and start no more."""
         self._closed = True
         if self._turns is not None:
             self._turns.end()
@@ -130,7 +130,7 @@ class OpenSSH:
             self._overrides |= {h.name: config_reader.overrides([h], port, args) for h in hosts}
 
     def _end_former(self, rank: int) -> None:
-        """End the client of a lost session: its host may never end it."""
+        """Stop the client of a lost session: its host may never end it."""
         former = self._children.pop(rank, None)
         if former is not None:
             former.send_signal(signal.SIGTERM)

@@ -31,7 +31,7 @@ STACK = 512 * 1024
 """Bytes of stack for a host's thread; the default is eight times what the thread uses."""
 
 FAN_OUT = 1024
-"""Sessions that are being opened at a time: each has a thread, which most systems limit."""
+"""Maximum sessions being opened at a time: each has a thread, which most systems limit."""
 
 
 class Ssh:
@@ -82,7 +82,7 @@ class Ssh:
     ) -> None:
         """Open each session in its own thread; its line exists from then on, and has data later.
 
-        Each turn of the loop begins one, so that signals are heard of while there are thousands.
+        Each turn of the loop opens one session: signals are handled even among thousands.
         """
         from . import client
 
@@ -133,7 +133,7 @@ class Ssh:
             emit(SessionEnded(rank, f"the ssh session failed: {error}"))
 
     def close(self) -> None:
-        """Close every session, and open no more."""
+        """Close all sessions, and open no more."""
         if self._turns is not None:
             self._turns.end()
         for bridge in self._bridges.values():
@@ -165,7 +165,7 @@ def _post(loop: Loop, call: Callable[[], None]) -> None:
 
 
 def _allow_files(nodes: int) -> None:
-    """Raise the soft limit of open files to what this many sessions need (six each)."""
+    """Raise the soft limit of open files to the needs of this many sessions (six each)."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

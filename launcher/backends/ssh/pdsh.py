@@ -1,8 +1,8 @@
 """pdsh: one command for all hosts; the node launchers dial back.
 
-pdsh does not pass on exit codes of signals, long lines or the end of input, so its pipes carry only
-two things: a node launcher's token, and what ssh prints about a host that cannot be reached. Its
-labels (`n1: `) say which host has printed a line.
+pdsh does not pass on exit codes of signals, long lines or the end of input. Its pipes carry only
+two things: a node launcher's token, and ssh's output about a host that cannot be reached. Its
+labels (`n1: `) show which host printed a line.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Pdsh:
                 start.emit(SessionEnded(node.rank, f"pdsh: {reason(error)}"))
 
     def close(self) -> None:
-        """End every pdsh and its ssh clients, which would otherwise run on; start no more."""
+        """Stop every pdsh and its ssh clients, which would otherwise run on; start no more."""
         self._closed = True
         for run in self._runs:
             run.close()
@@ -157,7 +157,7 @@ class _Start(NamedTuple):
 
 
 class _Run:
-    """One pdsh; its output is read for tokens and causes as it comes."""
+    """One pdsh, whose output is read for tokens and causes as it arrives."""
 
     def __init__(self, pdsh: Pdsh, nodes: Sequence[Node], start: _Start) -> None:
         self._pdsh = pdsh
@@ -177,7 +177,7 @@ class _Run:
         self._child.send_signal(signal.SIGTERM)
 
     def forget(self, ranks: Collection[int]) -> None:
-        """Leave these nodes to another run; end pdsh if it has no others.
+        """Leave these nodes to another run; stop pdsh if it has no others.
 
         The host of a lost session may never end it.
         """
@@ -197,7 +197,7 @@ class _Run:
         self._start.emit(BackendWarning(unlabelled("pdsh")))
 
     def on_line(self, speaker: str, text: str) -> None:
-        """Keep what a host prints; pdsh's own lines name a host, and have its exit code."""
+        """Keep the output of a host; pdsh's own lines name a host, and have its exit code."""
         own = speaker.startswith("pdsh@")
         host, _, text = text.partition(": ") if own else (speaker, "", text)
         node = self._labels.get(host)

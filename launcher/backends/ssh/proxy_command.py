@@ -24,7 +24,7 @@ class ProxyCommand:
     """
 
     def __init__(self, command: str) -> None:
-        """Start it in the user's shell, which it replaces (ssh_config(5), ProxyCommand).
+        """Start the command in the user's shell, which it replaces (ssh_config(5), ProxyCommand).
 
         Raises:
             OSError: the shell cannot be started.
@@ -43,7 +43,7 @@ class ProxyCommand:
             )
 
     def failure(self) -> str:
-        """Return why it has ended: its last line on standard error, else its exit code, or ""."""
+        """Return why the command has ended: its last line of errors, or its exit code, or ""."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(EXIT_TIMEOUT)
         size = os.fstat(self._errors).st_size
@@ -53,7 +53,7 @@ class ProxyCommand:
         return lines[-1][:200] if lines else f"exit code {code}" if code else ""
 
     def close(self) -> None:
-        """End it."""
+        """Stop the command."""
         self.socket.close()
         self._process.terminate()
         try:

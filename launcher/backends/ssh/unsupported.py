@@ -1,4 +1,4 @@
-"""Which of the user's ssh settings paramiko does not support; `--launcher openssh` does."""
+"""The user's ssh settings that paramiko does not support, unlike `--launcher openssh`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .config import HostConfig
 
 MAX_CHECKED = 256
-"""Hosts that are checked before the start; the others fail when they are connected to."""
+"""Number of hosts checked before the start; others fail at their connection."""
 
 
 def unsupported_host(hosts: Sequence[Host], port: int | None) -> str:

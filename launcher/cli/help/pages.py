@@ -26,7 +26,7 @@ COLUMN = 26
 
 
 def text(page: str) -> str:
-    """Return the page SHORT, ALL or that of a topic."""
+    """Return a page: SHORT, ALL or the page of a topic."""
     if page == SHORT:
         return _short()
     return _complete() if page == ALL else _topic(page)
@@ -47,7 +47,7 @@ def of_tool(name: str) -> str:
 
 
 def _shared_options(tool: Tool) -> str:
-    """Return a sentence that names the options that a command has in common with dsrun."""
+    """Return a sentence with the options that a command shares with dsrun."""
     names = ", ".join(f"--{name}" for name in tool.shared)
     return f"Options shared with dsrun (see `dsrun --help`): {names}."
 
@@ -100,7 +100,7 @@ def _usage() -> list[str]:
 
 
 def _wrapped(paragraphs: Iterable[str]) -> list[str]:
-    """Return paragraphs within the width; one that begins with a blank stays as it is."""
+    """Return paragraphs within the width; one with a leading blank is unchanged."""
     return [one if one[0] == " " else textwrap.fill(one, WIDTH) for one in paragraphs]
 
 
@@ -123,7 +123,7 @@ def _short_row(name: str, words: str) -> str:
 
 
 def _columns(left: str, words: str) -> str:
-    """Return a row of two columns; words that do not fit beside the left column begin below it."""
+    """Return a row of two columns; words that do not fit beside the left column go below it."""
     about = textwrap.wrap(words, WIDTH - COLUMN, break_on_hyphens=False)
     beside = len(left) < COLUMN - 1
     first = f"{left:<{COLUMN}}{about.pop(0)}" if beside else left

@@ -1,4 +1,4 @@
-"""One option as the help, the manual pages and the completion show it."""
+"""One option in the form for the help, the manual pages and the completion."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ class Tool(NamedTuple):
     Attributes:
         title: the purpose of the command, in a few words.
         usage: the ways to call it, a line each.
-        text: paragraphs before the options; one that begins with a blank is shown as it is.
+        text: paragraphs before the options; one with a leading blank is unchanged.
         rows: its own options.
         more: paragraphs after the options.
-        shared: names of the options that it has in common with dsrun.
+        shared: names of the options shared with dsrun.
         shared_words: text of the help instead of these names, "" for none.
     """
 
@@ -31,7 +31,7 @@ class Tool(NamedTuple):
 
 
 def _of_dsrun(name: str, text: str, otherwise: str = "none") -> OptionRow:
-    """Return the row of an option that dsrun has as well."""
+    """Return the row of an option shared with dsrun."""
     known = row(name)
     return OptionRow((f"--{name}",), known.metavar, text, otherwise, known.choices, known.values)
 
@@ -40,7 +40,7 @@ _HELP = OptionRow(("-h", "--help"), "", "Print this help.")
 
 
 def _own(command: str) -> tuple[OptionRow, ...]:
-    """Return the options that a command has of its own, and its help."""
+    """Return a command's own options, and its help."""
     return (*(of(name, option) for name, option in OWN[command].items()), _HELP)
 
 

@@ -1,4 +1,4 @@
-"""The topics of `dsrun --help TOPIC`: a short text each, and the options that belong to it."""
+"""The topics of `dsrun --help TOPIC`: for each a short text, and its options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Topic(NamedTuple):
 
     Attributes:
         title: the subject of the topic.
-        text: paragraphs; one that begins with a blank is shown as it is.
+        text: paragraphs; one with a leading blank is unchanged.
         options: the names of the options that belong to the topic.
     """
 
@@ -100,4 +100,4 @@ TOPICS = {
         ),
     ),
 }
-"""Every topic by the word for it."""
+"""All topics by name."""

@@ -1,1 +1,1 @@
-"""The types of what the other commands print with `--json`: see `common.formats`."""
+"""The JSON types of the other commands with `--json`: see `common.formats`."""

@@ -1,4 +1,4 @@
-"""The types of what `dsrun-check --json` prints."""
+"""The JSON types of `dsrun-check --json`."""
 
 from __future__ import annotations
 

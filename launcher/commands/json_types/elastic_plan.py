@@ -1,4 +1,4 @@
-"""The types of what `dsrun-elastic --json` prints."""
+"""The JSON types of `dsrun-elastic --json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of what `dsrun-job --json` prints."""
+"""The JSON types of `dsrun-job --json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Used(TypedDict):
 
     Attributes:
         host: the host's name.
-        clock: the host's monotonic clock in seconds: with it, two answers give a CPU share.
+        clock: the host's monotonic clock in seconds; two answers give a CPU share.
         cores: the number of CPUs that are online.
         load: mean number of processes that run or wait for a disk, over the last 60 seconds.
         total: bytes of memory.
@@ -85,7 +85,7 @@ class JobJson(_ListedJob, total=False):
 
     Attributes:
         ranks: all ranks of the job; only with top.
-        used: the reports of the nodes that have answered; only with top.
+        used: the usage reports of nodes that have answered; only with top.
     """
 
     ranks: Sequence[RankStatus]
@@ -108,7 +108,7 @@ class JobsJson(_AllJobs, total=False):
     Attributes:
         holds: the holds of this user on this machine; not with top.
         silent: the names of jobs and holds that do not answer; not with top.
-        unread: jobs and holds whose answer is that of another version of dsrun; not with top.
+        unread: jobs and holds with answers of another version of dsrun; not with top.
     """
 
     holds: Sequence[HoldJson]
@@ -138,7 +138,7 @@ class LineJson(TypedDict):
         host: the host of the rank.
         rank: the rank that has printed it.
         stream: 1 for standard output, 2 for standard error.
-        line: the line without its end; what is not UTF-8 is replaced.
+        line: the line without its end; bytes that are not UTF-8 are replaced.
     """
 
     role: str
@@ -182,17 +182,17 @@ class EndedJobJson(TypedDict):
 
     Attributes:
         job_id: its id.
-        state: as for report.
+        state: the state, as for report.
         exit_code: its exit code, None if that is not known.
-        since: when it was started, in seconds since 1970.
-        ended: when it has ended, in seconds since 1970; None if that is not known.
-        machine: where its dsrun, or the hold that ran it, was.
+        since: the time of its start, in seconds since 1970.
+        ended: the time of its end, in seconds since 1970; None if unknown.
+        machine: the machine of its dsrun, or of the hold that ran it.
         program: the script and its arguments, as a shell reads them.
         workdir: the folder of its workers.
         launcher: how its nodes were started, as for --launcher.
-        hold: the hold that has run it, "" for none.
+        hold: the hold that ran it; "" for none.
         last: the newest line of output, with its rank before it.
-        damage: which of its files cannot be read, and why; "" if all can be.
+        damage: its unreadable files, and the reasons; "" if all are readable.
     """
 
     job_id: str
@@ -210,11 +210,11 @@ class EndedJobJson(TypedDict):
 
 
 class DamagedJobJson(TypedDict):
-    """A detached job of which nothing can be read.
+    """A detached job with an unreadable folder.
 
     Attributes:
         job_id: its id.
-        reason: what cannot be read, and why.
+        reason: the unreadable part, and the reason.
     """
 
     job_id: str
@@ -226,7 +226,7 @@ class EndedJson(TypedDict):
 
     Attributes:
         ended: the jobs, the latest first.
-        damaged: the jobs of which nothing can be read.
+        damaged: the jobs with unreadable folders.
     """
 
     ended: list[EndedJobJson]
@@ -238,8 +238,8 @@ class RemainsHost(TypedDict):
 
     Attributes:
         host: its name.
-        ended: the processes that have ended, in words.
-        left: those that could not be stopped, in words.
+        ended: processes that have ended, in words.
+        left: processes that could not be stopped, in words.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""The types of what `dsrun-topo --json` prints."""
+"""The JSON types of `dsrun-topo --json`."""
 
 from __future__ import annotations
 

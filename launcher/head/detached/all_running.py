@@ -35,16 +35,16 @@ class AllRunning:
 
 
 class _Workers:
-    """Observes a run until all its workers, or in a round all workers of that, have started."""
+    """Observes a run until all its workers, or all workers of its round, have started."""
 
     def __init__(self, run: ObservedRun, then: Callable[[], None]) -> None:
-        """Call `then` each time that they have."""
+        """Call `then` each time all workers have started."""
         self._view, self._then = run.view, then
         self._size = 0
         self._started: set[int] = set()
 
     def on_event(self, event: RunEvent) -> None:
-        """Count the workers that have started."""
+        """Count started workers."""
         if type(event) is RanksStarted:
             self._started.update(event.ranks)
             if self._all:
@@ -55,7 +55,7 @@ class _Workers:
 
     @property
     def _all(self) -> bool:
-        """True if all workers have started; with torch's rendezvous, only this runner's."""
+        """True if all workers, with torch's rendezvous only those of this runner, have started."""
         run = self._view()
         if run.plan.rendezvous is None:
             return len(self._started) >= self._size

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DetachedConsole:
-    """Prints dsrun's own messages on a screen, as long as there is one, and has them kept.
+    """Prints dsrun's own messages on a screen, while there is one, and saves them.
 
     Attributes:
         has_lost_output: never: no output is printed.
@@ -26,7 +26,7 @@ class DetachedConsole:
     has_lost_output = folds = False
 
     def __init__(self, screen: Screen | None, level: str, keep: Callable[[str], None]) -> None:
-        """Print messages of this level and above until `leave`, if there is a screen; keep them."""
+        """Print messages of this level and above until `leave`, if there is a screen; save them."""
         self._keep = keep
         self._screen: Screen | None = screen
         self._level = LEVELS.index(level)
@@ -41,7 +41,7 @@ class DetachedConsole:
 
     @property
     def on_broken_pipe(self) -> Callable[[], None]:
-        """The function that the screen calls once its reader has gone."""
+        """The function that the screen calls when its reader has gone."""
         return _nothing if self._screen is None else self._screen.on_broken_pipe
 
     @on_broken_pipe.setter
@@ -56,11 +56,11 @@ class DetachedConsole:
         """Fold no lines."""
 
     def feed(self, _rank: int, _stream: int, _data: bytes, written: Callable[[], None]) -> None:
-        """Take output, which observers have seen."""
+        """Discard output: observers have seen it."""
         written()
 
     def log(self, text: str, level: str = "info") -> None:
-        """Print a message of dsrun's own, if its level is shown, and have it kept."""
+        """Print and save a message of dsrun's own, if its level is shown."""
         if not self.shows(level):
             return
         if self._screen is not None:
@@ -72,7 +72,7 @@ class DetachedConsole:
         return LEVELS.index(level) >= self._level
 
     def still_shows(self, _lines: list[str]) -> bool:
-        """Return whether somebody sees these lines of a worker: nobody does."""
+        """Return False: nobody sees these lines of a worker."""
         return False
 
     def print_report(self, text: str) -> None:

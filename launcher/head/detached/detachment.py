@@ -39,7 +39,7 @@ class Detachment:
         return os.path.basename(self._keeper.folder)
 
     def watch(self, job: JobControl, then: Callable[[], None]) -> None:
-        """Observe a job before it begins; `then` is called from the loop once all workers run."""
+        """Observe a job before it starts; `then` is called from the loop once all workers run."""
         job.observe_runs(self._keeper.observe)
         job.observe_runs(AllRunning(job.roles, then).observe)
 
@@ -49,7 +49,7 @@ class Detachment:
         self.console.leave(then)
 
     def keep(self, ending: Ending, log: Callable[[str, str], None]) -> None:
-        """Write how the job has ended, which waits for the disk; pass a failure to `log`."""
+        """Write the ending of a job, waiting for the disk; pass a failure to `log`."""
         try:
             self._keeper.end(ending)
         except OSError as error:

@@ -35,7 +35,7 @@ ABOUT, OVER, END, JOURNAL = "job.json", "over.json", "end.json", "journal"
 """The files of a folder. `job.json` becomes `over.json` if `end.json` cannot be written."""
 
 VERSION = 2
-"""Of the form of the files: it grows with any change of their fields. Others are left alone."""
+"""Version of the file format: it grows with each change of fields. Other versions are ignored."""
 
 JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
 """Pattern of a job id."""
@@ -44,17 +44,17 @@ LARGEST = 64 << 20
 """Bytes of a file about a job: no report is larger."""
 
 LONGEST = 1 << 29
-"""Bytes of a journal: more than it has of any number of ranks, twice as they may be shortened."""
+"""Maximum bytes of a journal that is read: above twice the size limit for any number of ranks."""
 
 TOTALS = {
     "seconds": "float | None",
     "world_size": "Size | None",
     "hosts": "tuple[str, ...] | None",
 }
-"""The fields of a report that are used, if it has them."""
+"""The fields of a report that are used, if present."""
 
 MOST_JOBS = 100
-"""Jobs that have ended and are kept."""
+"""Number of ended jobs kept."""
 
 MOST_AGE = 30 * 86400.0
 """Seconds for which they are kept."""
@@ -70,7 +70,7 @@ UNFINISHED = 86400.0
 
 
 class About(NamedTuple):
-    """The description of a job, known from its start on.
+    """The description of a job, known from its start.
 
     Attributes:
         version: the version of dsrun.
@@ -78,7 +78,7 @@ class About(NamedTuple):
         program: script and arguments, in shell syntax.
         nodes: the number of nodes of the plan.
         world_size: the number of ranks, 0 if it was unknown.
-        hold: the hold that runs it, "" for a runner of its own.
+        hold: the hold that runs it; "" if it has its own runner.
         roles: the effect of the clean end of each of its roles, by name; empty for one program.
         process: the process that runs it.
     """
@@ -105,7 +105,7 @@ class KeptEnd(NamedTuple):
         text: the report in words, as a terminal shows it; "" if there is nothing to say.
         report: the report as for --report_file.
         last: the latest line of output, preceded by its rank.
-        unkept: why some of its output could not be saved, "" if all was written.
+        unkept: why some output could not be saved; "" if all was saved.
     """
 
     at: float
@@ -117,7 +117,7 @@ class KeptEnd(NamedTuple):
 
     @property
     def loss(self) -> str:
-        """That some of its output could not be saved, as a line for the user; "" if all was."""
+        """A line for the user about lost output; "" if all was saved."""
         return f"dsrun: some of its output could not be saved: {self.unkept}" if self.unkept else ""
 
 
@@ -184,7 +184,7 @@ class JobFolder(NamedTuple):
 
     @property
     def state(self) -> JobState:
-        """The state of the job, as far as known here: KILLED if its process ended without a word.
+        """The state of the job, as far as known here: KILLED if its process ended without a record.
 
         ELSEWHERE if that process is on another machine, UNKNOWN if the end could not be kept, and
         DAMAGED if it was kept, but cannot be read.
@@ -197,7 +197,7 @@ class JobFolder(NamedTuple):
         if found is Life.RUNS:
             return JobState.RUNS
         try:
-            if _end(self.path) is not None:  # it may have written that before it ended
+            if _end(self.path) is not None:  # it may have written that just before its end
                 return JobState.ENDED
         except Damage:
             return JobState.DAMAGED
@@ -205,12 +205,12 @@ class JobFolder(NamedTuple):
 
 
 class DamagedFolder(NamedTuple):
-    """The folder of a job of which nothing can be read but its id.
+    """The folder of a job whose content is unreadable, except for the id.
 
     Attributes:
         path: the path of the folder.
         why: the unreadable part, and the reason.
-        is_whole: whether another version of dsrun can read it.
+        is_whole: whether another version of dsrun can read the folder.
     """
 
     path: str
@@ -231,7 +231,7 @@ def is_job_folder(path: object) -> bool:
 
 
 def root(environ: Mapping[str, str]) -> str:
-    """Return the folder that has those of all jobs, "" for a user without a home folder."""
+    """Return the parent folder of all jobs' folders; "" for a user without a home folder."""
     try:
         return os.path.join(state_root(environ), "dsrun", "jobs")
     except FileNotFoundError:
@@ -242,7 +242,7 @@ def create(environ: Mapping[str, str], about: About) -> str:
     """Make the folder of a job, and return its path.
 
     Raises:
-        OSError: it cannot be made, or others could change it; or a job of this id has one already.
+        OSError: the folder cannot be made, others could change it, or it exists already.
     """
     parent = state_folder(environ, "dsrun", "jobs")
     path = os.path.join(parent, about.job_id)
@@ -261,10 +261,10 @@ def create(environ: Mapping[str, str], about: About) -> str:
 
 
 def restore(path: str, about: About) -> None:
-    """Make the folder of a job again, if somebody has removed it or what says what the job is.
+    """Recreate the folder of a job if somebody has removed it, or its description.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be made.
     """
     if open_folder(path) is None:
         state = os.path.dirname(os.path.dirname(os.path.dirname(path)))
@@ -311,7 +311,7 @@ def _write(path: str, name: str, fields: Mapping[str, object]) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a folder with its files, or the file in its place, if they exist.
+    """Remove a folder with its files, or a file in its place, if they exist.
 
     Folders in it are removed only if they are empty, and no link is followed.
     """
@@ -330,7 +330,7 @@ def remove(path: str) -> None:
 
 
 def find(parent: str) -> list[JobFolder]:
-    """Return the folders of all jobs below `root`, the oldest first, as far as they can be read."""
+    """Return the readable folders of all jobs below `root`, oldest first."""
     return find_all(parent)[0]
 
 
@@ -396,7 +396,7 @@ def _open(path: str) -> JobFolder | None:
 
 
 def _end(path: str) -> KeptEnd | None:
-    """Return how a job has ended; None if that is not written.
+    """Return the recorded ending of a job; None if there is no record.
 
     Raises:
         Damage: the file cannot be read.
@@ -413,10 +413,10 @@ def _end(path: str) -> KeptEnd | None:
 
 
 def _record(shape: type[Record], file: str, fields: object, **known: object) -> Record:
-    """Return a record whose fields are those in a file, and some that are known already.
+    """Return a record from the fields in a file and some known fields.
 
     Raises:
-        Damage: the fields are others, or a value does not fit.
+        Damage: the fields do not match the record's, or a value does not fit.
     """
     hints = {name: hint for name, hint in shape.__annotations__.items() if name not in known}
     if not isinstance(fields, dict) or fields.keys() != hints.keys():
@@ -455,7 +455,7 @@ def _read(path: str, name: str) -> dict[str, Any] | None:
 
 
 def _other_form(name: str, form: int, fields: object) -> str:
-    """Return of which form and version of dsrun a file is, as far as it says so."""
+    """Return the format, and dsrun version, of a file, as far as the file tells."""
     version = fields.get("version") if isinstance(fields, dict) else None
     by = f", by dsrun {version[:40]}" if isinstance(version, str) else ""
     return f"{name} is written in format {form}{by}; dsrun {__version__} reads format {VERSION}"
@@ -503,7 +503,7 @@ def surplus(known: Sequence[JobFolder], now: float) -> list[JobFolder]:
 
 
 def _last_heard(one: JobFolder) -> float:
-    """Return when a job has ended, or has last written something, in seconds since 1970."""
+    """Return the time of a job's end, or of its last record, in seconds since 1970."""
     if end := one.end:
         return end.at
     with suppress(OSError):

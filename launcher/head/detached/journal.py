@@ -1,4 +1,4 @@
-"""The journal of a job: what its ranks have printed, and what has happened, in order. Pure.
+"""The journal of a job: the output of its ranks, and its events, in order. Pure.
 
 A journal is a file of entries. It only grows, until it is replaced by a shorter one that has the
 newest output of each rank.
@@ -31,7 +31,7 @@ OTHERS = {MESSAGE: 256 << 10, EVENT: 2 << 20}
 """Bytes that are kept of messages, and of events."""
 
 NOBODY = ("", 0)
-"""The source of what is no output."""
+"""The source of entries that are not output."""
 
 _HEAD = struct.Struct("!QdIBBBI")
 
@@ -46,15 +46,15 @@ LATEST = 1e10
 
 
 class JournalEntry(NamedTuple):
-    """Something that was printed, or that has happened.
+    """One piece of output, or one event.
 
     Attributes:
         number: counts the entries of a job from 1 on; shorter journals keep the numbers.
         at: seconds since the job began.
         kind: MESSAGE, STDOUT, STDERR or EVENT.
-        rank: whose it is, 0 for what is no output.
-        host: where the rank was, "" for what is no output.
-        role: whose rank or event it is in a job of several roles, "" for what is of the whole job.
+        rank: the rank of an output; 0 for other entries.
+        host: the host of the rank; "" for entries that are not output.
+        role: the role of the rank or event in a job of several roles; "" for the whole job.
     """
 
     number: int
@@ -85,7 +85,7 @@ def size(entry: JournalEntry) -> int:
 
 
 def unpack(data: bytes, at: int = 0) -> Iterator[tuple[JournalEntry, int]]:
-    """Yield the whole entries from a position on, each with the position after it.
+    """Yield the complete entries from a position on, each with the position of its end.
 
     A journal may end within an entry if its writer was killed; a damaged entry also ends it.
     """
@@ -119,12 +119,12 @@ def room(ranks: int) -> int:
 
 
 def limit(ranks: int) -> int:
-    """Return about how many bytes a journal has at most after it was shortened."""
+    """Return the approximate maximum size in bytes of a journal after it was shortened."""
     return room(ranks) * max(ranks, 1) + sum(OTHERS.values())
 
 
 def shortened(known: Sequence[JournalEntry]) -> list[JournalEntry]:
-    """Return the newest entries: of each rank, and of what is no output, what there is room for."""
+    """Return the newest entries: a share for each rank, and one for entries that are not output."""
     space = room(len({entry.source for entry in output(known)}))
     left: dict[tuple[int, tuple[str, int]], int] = {}
     kept = []

@@ -30,7 +30,7 @@ class JournalReader:
         self._at = self._number = 0
 
     def new(self) -> list[JournalEntry]:
-        """Return the entries that have been written since the last call; [] if there is no file.
+        """Return the entries written since the last call; [] if there is no file.
 
         Raises:
             Damage: it cannot be read.
@@ -52,9 +52,9 @@ class JournalReader:
         return found
 
     def _entries(self, file: BinaryIO) -> Iterator[JournalEntry]:
-        """Yield the whole entries from here on, and note what is behind them.
+        """Yield the complete entries from here on, and record a problem behind them.
 
-        No more is read behind what is damaged than one entry may have: a file has any size.
+        After damage, only the size of one entry is read: a file may have any size.
         """
         rest = b""
         while len(rest) < journal.LONGEST and (block := file.read(BLOCK)):

@@ -1,4 +1,4 @@
-"""Writes the journal of a job in a thread, so that no disk holds up the job.
+"""Writes the journal of a job in a thread: no disk holds up the job.
 
 Entries that cannot be written are lost and counted: a full or slow disk never stops a job.
 """
@@ -32,7 +32,7 @@ REST = 5.0
 """Seconds after a failure until the next try."""
 
 LENGTH = 2
-"""A journal is shortened once it is this many times as long as it was, or may be, afterwards."""
+"""A journal is shortened at this multiple of its size limit, or of its last shortened size."""
 
 
 class JournalWriter:
@@ -113,7 +113,7 @@ class JournalWriter:
         return entry._replace(number=self._number)
 
     def _gap(self) -> JournalEntry:
-        """Return a message in place of what is lost."""
+        """Return a message that replaces lost output."""
         why = self._why or "the disk is slower than the job"
         text = f"{self._lost} bytes are missing here: {why}"
         return JournalEntry(0, self._at, journal.MESSAGE, text.encode())
@@ -142,10 +142,10 @@ class _JournalFile:
         """Append entries, and shorten the file if it has become long.
 
         Raises:
-            OSError: they cannot be written; the file is as before.
+            OSError: the entries cannot be written; the file is unchanged.
         """
         if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
-            self._leave()  # it was removed: nobody could read what is written there
+            self._leave()  # it was removed: nobody could read further entries
         if self._fd < 0:
             self._fd = _open(self._path)
         data = b"".join(map(journal.pack, entries))
@@ -161,7 +161,7 @@ class _JournalFile:
             self._shorten()
 
     def close(self) -> None:
-        """Shorten it as far as possible, and close it."""
+        """Shorten the journal as far as possible, and close it."""
         if self._size > journal.room(len(self._sources)):
             self._shorten()
         if self._fd >= 0:
@@ -172,7 +172,7 @@ class _JournalFile:
         self._fd, self._size = -1, 0
 
     def _shorten(self) -> None:
-        """Leave out old output; where that is not possible, the file stays as it is."""
+        """Drop old output; if that is not possible, the file stays unchanged."""
         fresh = f"{self._path}.new"
         fd = -1
         try:

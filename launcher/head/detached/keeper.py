@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..run.run_view import ObservedRun
 
 LAST_WAIT = 10.0
-"""Seconds for the disk to take what waits at the end of a job."""
+"""Seconds for the disk to save the rest at the end of a job."""
 
 
 REMOVED = "its file was removed while the job ran"
@@ -30,14 +30,14 @@ REMOVED = "its file was removed while the job ran"
 
 
 class JobKeeper:
-    """Observes a run, or those of all roles of a job.
+    """Observes a run, or all runs of a job's roles.
 
     Attributes:
         folder: the folder of the job.
     """
 
     def __init__(self, folder: str, loop: Loop, warn: Callable[[str], None]) -> None:
-        """Keep it in a folder; `warn` is called from the loop with what cannot be kept."""
+        """Save to a folder; `warn` is called from the loop about data that cannot be saved."""
         self.folder = folder
         self._known = job_folder.open_folder(folder)
         self._loop = loop
@@ -51,7 +51,7 @@ class JobKeeper:
         self._journal = JournalWriter(os.path.join(folder, job_folder.JOURNAL), self._failed)
 
     def observe(self, run: ObservedRun) -> None:
-        """Keep what happens in a run; times count from the first one on."""
+        """Save the events of a run; times count from the first run."""
         if not self._observed:
             self._began, self._observed = run.view().record.began, True
         run.observe(partial(self.on_event, role=run.role))
@@ -61,7 +61,7 @@ class JobKeeper:
         self._put(journal.MESSAGE, text.encode("utf-8", "replace"))
 
     def on_event(self, event: RunEvent, role: str = "") -> None:
-        """Keep what an event tells; most are output."""
+        """Save an event; most are output."""
         if type(event) is RankOutput:
             if event.stream != RESULT:
                 self._newest = role
@@ -82,9 +82,9 @@ class JobKeeper:
         self._loop.call_soon_threadsafe(lambda: self._warn(f"{told} and its later output is lost"))
 
     def end(self, ending: Ending) -> None:
-        """Write how the job has ended, waiting for the disk; leave nothing if it never started.
+        """Write the ending of a job, waiting for the disk; leave nothing if it never started.
 
-        If the folder was removed, it is made again, for commands that wait for the end. Folders of
+        If the folder was removed, it is recreated for commands that wait for the end. Folders of
         other jobs that are too old, or too many, are removed.
 
         Raises:
@@ -109,7 +109,7 @@ class JobKeeper:
 
     @property
     def _last_line(self) -> str:
-        """The newest line of output, behind its rank, and that behind its role."""
+        """The newest line of output, with its rank and role before it."""
         tail = self._tails.get(self._newest, Tail(0))
         line, role = tail.last_line(tail.newest), f"{self._newest}/" if self._newest else ""
         return f"{role}{tail.newest}| {line}" if line else ""

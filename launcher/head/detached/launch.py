@@ -38,8 +38,8 @@ def run(
     """Run a job that is kept in a folder; return the exit code.
 
     Args:
-        parent: is told once all workers run; if it ends before, so does the job.
-        roles: of the job, if it has several.
+        parent: told once all workers run; if the parent ends before that, so does the job.
+        roles: the roles of the job; empty for one program.
         spec: the job.
         start: its plan and its prepared backends.
         backend_for: returns the backend for a node that joins later.
@@ -74,7 +74,7 @@ def _tell(text: str, _level: str) -> None:
 
 
 class _Terminal:
-    """The terminal in which the user has started the job."""
+    """The terminal of a detached job until it leaves."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Terminal:
 
         Args:
             loop: the loop of the job.
-            parent: is told once all workers run.
+            parent: told once all workers run.
             detachment: replaces the terminal from then on.
             spec: the job.
             parts: each backend with the nodes it starts.
@@ -102,11 +102,11 @@ class _Terminal:
         self._spec, self._parts, self._reconnects = spec, parts, reconnects
 
     def watch(self, job: JobControl) -> None:
-        """Observe a job before it begins: leave once it runs, and end it with the parent before."""
+        """Observe a job before it starts: leave once it runs; end it if the parent ends earlier."""
         self._detachment.watch(job, self._on_running)
         if self._parent is not None:
             self._loop.add_reader(self._parent.fileno(), lambda: self._on_parent_gone(job))
-        # An allocation of its own ends with it.
+        # A job ends with its own allocation.
         own = self._parent is not None and self._parent.handed_over
         if not own and (note := notes.of_scheduler(self._spec, os.environ)):
             self._warn(note)
@@ -115,7 +115,7 @@ class _Terminal:
         self._detachment.console.log(text, "warning")
 
     def _on_running(self) -> None:
-        """Let the terminal go; from now on it is as under nohup."""
+        """Leave the terminal; from now on the job runs as under nohup."""
         if self._parent is not None:
             self._loop.remove(self._parent.fileno())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -124,7 +124,7 @@ class _Terminal:
         self._detachment.leave(self.leave)
 
     def _on_parent_gone(self, job: JobControl) -> None:
-        """End the job: nobody knows that it has begun."""
+        """End the job: nobody knows that it has started."""
         if self._parent is not None:
             self._loop.remove(self._parent.fileno())
             self._parent = None
@@ -132,7 +132,7 @@ class _Terminal:
             job.end(signal.SIGHUP)
 
     def leave(self) -> None:
-        """Let the parent print the job's id and exit, unless it has done so or is gone."""
+        """Let the parent print the job's id and exit, unless it has done so or has gone."""
         parent, self._parent = self._parent, None
         if parent is not None:
             parent.leave(f"{self._detachment.job_id}\n", folder=None)

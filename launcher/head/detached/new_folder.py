@@ -30,12 +30,12 @@ def new_folder(
     Args:
         spec: the job.
         environ: says where the folders are.
-        pid: of the process that runs the job.
-        hold: the name of the hold that this is, "" for none.
+        pid: the pid of the process that runs the job.
+        hold: the name of this hold, "" for none.
         roles: its roles; none if it has one program.
 
     Raises:
-        OutputError: it cannot be made.
+        OutputError: the folder cannot be made.
     """
     plan = spec.plan
     programs = {role.name: role.job.plan for role in roles} or {"": plan}

@@ -17,7 +17,7 @@ SCHEDULERS = {
     "LSB_JOBID": ("LSF job", "script or interactive shell"),
     "COBALT_JOBID": ("Cobalt job", "script or interactive shell"),
 }
-"""For each scheduler's variable: its name for a job, and whose end is that of the job."""
+"""By scheduler variable: the scheduler's name for a job, and the program whose exit ends it."""
 
 
 def of_scheduler(spec: JobSpec, environ: Mapping[str, str]) -> str:
@@ -32,9 +32,9 @@ def of_scheduler(spec: JobSpec, environ: Mapping[str, str]) -> str:
 
 
 def of_agent(parts: Sequence[Part], environ: Mapping[str, str]) -> str:
-    """Return a note for a job that connects again to nodes, with a key of the user's agent.
+    """Return a note for a job that may reconnect to nodes with a key of the user's agent.
 
-    paramiko knows which key was used; the program ssh does not tell, so it may have been one.
+    paramiko knows which key was used; the program ssh does not tell, and may have used one.
     """
     if not environ.get("SSH_AUTH_SOCK"):
         return ""

@@ -1,6 +1,6 @@
-"""Which process runs a job, so that others can tell whether it still does.
+"""The identity of the process that runs a job; others can tell whether it still runs.
 
-A folder may be shared by machines, and a pid is used again: a process is known by its machine, the
+Machines may share a folder, and pids are reused. A process is identified by its machine, the
 machine's boot, its PID namespace, its pid and its start time.
 """
 
@@ -54,7 +54,7 @@ def identity(pid: int) -> ProcessIdentity:
 
 
 def life(known: ProcessIdentity) -> Life:
-    """Return whether a process still runs, as far as this machine can tell."""
+    """Return whether a process still runs, as far as known on this machine."""
     if known.machine != os.uname().nodename:
         return Life.ELSEWHERE
     if known.boot != _boot():
@@ -83,7 +83,7 @@ def _namespace() -> str:
 
 
 def _start(pid: int) -> int:
-    """Return when a process was started; one that is a zombie has ended.
+    """Return the start time of a process; a zombie counts as ended.
 
     Raises:
         OSError: there is no such process.

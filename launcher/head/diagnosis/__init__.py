@@ -1,1 +1,1 @@
-"""Why workers have died: classes of failures, and what explains them."""
+"""The diagnosis of failures: their classes, and the evidence for each."""

@@ -1,4 +1,4 @@
-"""Failures of devices other than NVIDIA's: those of AMD, AWS, Google, Habana, Huawei and Intel."""
+"""Failures of devices by AMD, AWS, Google, Habana, Huawei and Intel."""
 
 from __future__ import annotations
 

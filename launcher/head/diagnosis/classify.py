@@ -35,7 +35,7 @@ FAILED = f"failed, {CLOSED}"
 NOT_ENDED = "had already raised an exception, and had not exited"
 
 LAST = 8
-"""Last lines that may say why a program did not begin; those of schedulers may be further up."""
+"""Last lines that may explain why a program did not start; schedulers' lines may be further up."""
 
 OF_A_LOADER = said("in DataLoader worker process")
 """torch's words for an exception in a data loader, which a sample may have caused."""
@@ -48,7 +48,7 @@ WARNED = (
     said("device-side assert triggered", ": block: ["),
     said("DataLoader worker (pid", "insufficient shared memory (shm)"),
 )
-"""Words of exceptions, and those of lines before them that say more."""
+"""Words of exceptions, and of earlier lines that say more."""
 
 QUOTED = 200
 """Characters of a program's own words in a sentence."""
@@ -61,15 +61,15 @@ LONGEST = 300
 SHOWN_BY_SHELLS = frozenset(
     {signal.SIGABRT, signal.SIGBUS, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM}
 )
-"""Signals that an exit code above 128 stands for; programs choose others for themselves."""
+"""Signals that an exit code above 128 may mean; programs choose other codes for themselves."""
 
 
 class RowMatch(NamedTuple):
     """The row that explains a failure.
 
     Attributes:
-        sentence: what has happened.
-        host: where.
+        sentence: the failure in words.
+        host: the host of the failure.
         own: whether the sentence only repeats the program's own words.
     """
 
@@ -109,7 +109,7 @@ def explain(
 
 
 def _left_alone(found: RowMatch, done: Done) -> RowMatch:
-    """Return that a worker has ended in good order while others needed it."""
+    """Return the match for a worker that ended in good order while others needed it."""
     _, rank, host = done
     text = f"rank {rank} ({host}) had already exited with code 0, {CLOSED}"
     return RowMatch(Row("left-alone", advice=AS_MANY), text, found.host)
@@ -125,7 +125,7 @@ def _cause(other: WorkerFailure, words: str) -> RowMatch | None:
 
 
 def _unexplained(failure: WorkerFailure) -> RowMatch | None:
-    """Return an end that no row explains, in its own words."""
+    """Return a match without a row, in the program's own words."""
     raised = said_by(failure).raised
     if raised:
         return RowMatch(Row("unexplained"), _own(raised[0]), failure.host)
@@ -137,15 +137,15 @@ def _unexplained(failure: WorkerFailure) -> RowMatch | None:
 
 @lru_cache(16)  # the report asks more than once
 def diagnose(failure: WorkerFailure, *, logs: bool = False) -> RowMatch | None:
-    """Return the row that explains a failure on its own, None for none.
+    """Return the row that explains a failure by itself; None for none.
 
-    With `logs`, the output may be that of a program that goes on, and logs exceptions in a line.
+    With `logs`, the output may be that of a running program that logs exceptions in a line.
     """
     said = said_by(failure)
     number = _signal(failure.code)
     by_exception = number in {0, signal.SIGABRT}
     raised = _by_exception(failure, said.raised) if by_exception else None
-    # An abort while Python ends is what follows from the exception.
+    # An abort while Python exits follows from the exception.
     aborted = by_exception and said.raised
     by_signal = None if aborted else _by_signal(failure, said, number)
     silent = by_exception and not said.raised
@@ -161,7 +161,7 @@ def diagnose(failure: WorkerFailure, *, logs: bool = False) -> RowMatch | None:
 
 
 def _signal(code: int) -> int:
-    """Return the signal that has ended a worker, or what a shell has run; 0 for none."""
+    """Return the signal that ended a worker, or a command in its shell; 0 for none."""
     return -code if code < 0 else code - 128 if code - 128 in SHOWN_BY_SHELLS else 0
 
 
@@ -187,7 +187,7 @@ def _by_exception(failure: WorkerFailure, raised: Sequence[RaisedException]) -> 
 
 
 def _by_bare(failure: WorkerFailure, lines: Sequence[str]) -> RowMatch | None:
-    """Return the explanation of an exception of which only the last lines are shown."""
+    """Return the explanation of an exception that shows only its last lines."""
     found = bare(lines) if failure.code in CODES_OF_EXCEPTIONS else None
     return _of_raised(failure, found) if found else None
 
@@ -198,7 +198,7 @@ def _weight(found: RowMatch) -> int:
 
 
 def _warnings(failure: WorkerFailure, raised: RaisedException) -> str:
-    """Return the lines in which a library says why it has failed."""
+    """Return the lines in which a library gives the reason for its failure."""
     wanted = [line for words, line in WARNED if words in raised.text]
     shown = said_by(failure).lines if wanted else ()
     return "\n".join(line for line in shown if any(one in line for one in wanted))
@@ -224,9 +224,9 @@ def _tells(row: Row, raised: RaisedException, more: str) -> bool:
 
 
 def _evident(row: Row, raised: RaisedException) -> str:
-    """Return the line of an exception by which a row has recognized it, and its place.
+    """Return the line of an exception that a row has recognized, and its place.
 
-    NCCL's own account follows torch's words about it.
+    NCCL's own account follows torch's words.
     """
     lines = raised.text.split("\n")
     last = [line for before, line in pairwise(lines) if before.startswith(NCCL_ACCOUNT)]
@@ -277,7 +277,7 @@ def _disagree(apart: RowMatch, found: RowMatch | None) -> bool:
 def _found(
     row: Row, failure: WorkerFailure, groups: Mapping[str, str], own: str, evident: str = ""
 ) -> RowMatch:
-    """Return a match; what its sentence does not name is in the words that are evident."""
+    """Return a match; the evident words fill gaps in its sentence."""
     worded = row.sentence.format_map(groups)
     if worded and worded == row.sentence and evident:
         worded = f"{worded}: {evident}"

@@ -1,4 +1,4 @@
-"""Failures of services as their clients tell of them: stores of objects, queues and databases."""
+"""Failures of services as their clients report them: object stores, queues and databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of devices, of their memory, and of collectives between them."""
+"""Failures of devices, device memory and collectives."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ABSURD_SIZE_ROWS = (
         "check how it computes sizes",
     ),
 )
-"""Sizes that are mistakes, whatever memory there is."""
+"""Sizes that are mistakes, however large the memory."""
 
 DEVICE_ROWS = (
     *ABSURD_SIZE_ROWS,
@@ -306,7 +306,7 @@ DEVICE_LINES = (
     ),
     *(row for row in DEVICE_ROWS if row.name in {"device-ecc", "device-lost", "driver-old"}),
 )
-"""Rows whose words have this meaning even without an exception."""
+"""Rows whose words mean this even without an exception."""
 
 _NO_INTERFACE = said(
     "no socket interface found",
@@ -505,4 +505,4 @@ NCCL_LINES = tuple(
     for row in NCCL_ROWS
     if row.name in _WARNED or (row.name == "nccl-link" and "NCCL WARN" in row.pattern)
 )
-"""Rows whose words have this meaning even without an exception."""
+"""Rows whose words mean this even without an exception."""

@@ -1,4 +1,4 @@
-"""Failures of imports: what differs between the nodes, and what is not installed at all. Pure."""
+"""Failures of imports: differences between the nodes, and modules installed nowhere. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULE = re.compile(r"No module named '?([\w]+)")
 
 
 def missing_here(found: RowMatch, facts: NodeFacts) -> str:
-    """Return the other nodes that have the module that is missing on this one, "" for none."""
+    """Return the other nodes that have the module missing on this one, "" for none."""
     module = _missing_module(found)
     name = module.lower()
     having = {host: one.versions[name] for host, one in facts if name in one.versions}
@@ -70,7 +70,7 @@ def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) ->
 
 
 def _elsewhere(module: str, host: str, facts: NodeFacts) -> tuple[str, str] | None:
-    """Return the folder in which other nodes have a module, and advice; None if they have none."""
+    """Return the folder of a module on other nodes, and advice; None if they lack the module."""
     folder = next((one.modules[module] for _, one in facts if module in one.modules), "")
     having = [name for name, one in facts if one.modules.get(module) == folder and name != host]
     if not folder or not having:
@@ -82,7 +82,7 @@ def _elsewhere(module: str, host: str, facts: NodeFacts) -> tuple[str, str] | No
 
 
 def versions(found: RowMatch, facts: NodeFacts) -> str:
-    """Return in which versions this node differs from most, "" for none."""
+    """Return the version differences between this node and most nodes, "" for none."""
     if found.row.name not in OF_VERSIONS:
         return ""
     from ..checks.compared_node import ComparedNode

@@ -59,7 +59,7 @@ ENGINE_ROWS = (
         said("out of memory", "Out of memory", "OutOfMemory"),
         "out of device memory",
         SMALLER.partition(";")[0],
-        # CUDA's and HIP's, as engines, llama.cpp, cupy, Paddle and TensorRT tell of it.
+        # CUDA's and HIP's, as reported by engines, llama.cpp, cupy, Paddle and TensorRT.
         pattern=r"(?:\b(?:CUDA|HIP|ROCm|XPU|NPU|SYCL|cuda|hip)\b[^\n]{0,60}\b(?:error|failure)"
         r"|cudaMalloc(?!Host)\w*|hipMalloc\w*|cuMem\w+|aclrtMalloc\w*)[^\n]{0,200}\bout of memory"
         r"|Out of memory (?:allocating [\d,]+ bytes|error on [GX]PU)"
@@ -85,4 +85,4 @@ ENGINE_LINES = (
         r"|\d{4}-\d\d-\d\d\S{0,30} +ERROR [\w:.]{1,60}: Not enough memory)"
     ),
 )
-"""Rows whose words have this meaning even without an exception."""
+"""Rows whose words mean this even without an exception."""

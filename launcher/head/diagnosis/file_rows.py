@@ -1,4 +1,4 @@
-"""Failures of what a program reads and writes: disks, files, data sets and checkpoints."""
+"""Failures of a program's files: disks, data sets and checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RAY_MEMORY_LINE = Row(
     "Ray killed workers because the node was short of memory",
     LESS,
 )
-"""Of Ray, which says it in many lines."""
+"""Reported by Ray, in many lines."""
 
 SHARED_MEMORY_LINE = Row(
     "shm-full",
@@ -45,7 +45,7 @@ SHARED_MEMORY_LINE = Row(
     SHARED,
     finds="shm",
 )
-"""Of data loaders, which also print it before an exception that does not repeat it."""
+"""Reported by data loaders, also before an exception that does not repeat it."""
 
 SHARED_MEMORY_ROWS = (
     Row(
@@ -182,7 +182,7 @@ DISK_ROWS = (
         said("can't start new thread", "Resource temporarily unavailable"),
         "this user has reached the node's limit on processes and threads",
         "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
-        # Not of a lock, which gives the same error.
+        # Not for a lock, which gives an equal error.
         pattern=r"start new thread|\((popen_\w+|subprocess|process)\.py",
     ),
     Row(

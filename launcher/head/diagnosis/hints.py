@@ -38,7 +38,7 @@ NO_INPUT = Verdict(
 
 ONE_OR_OTHERS = "workers = 1, or add LOCAL_RANK to the port"
 
-# How breakpoint() and input() end without input; newer Pythons exit at pdb's prompt.
+# Output of breakpoint() and input() without input; newer Pythons exit at pdb's prompt.
 _NO_INPUT = r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z"
 
 # How programs report an unknown option, on the line that names it: argparse, click, absl and
@@ -54,7 +54,7 @@ _UNKNOWN = (
 _BEFORE = r"-local[_-]rank\b"
 _BEHIND = r"\blocal[_-]rank"
 
-# How programs with short options only report it, such as ssh, nvidia-smi and procps, and any
+# Reports by programs with short options only, such as ssh, nvidia-smi and procps, and by any
 # program that repeats it. In the output of a Python script this may mean something else.
 _UNNAMED = (
     r"-local[_-]rank=[0-9]|illegal option -|(invalid|unrecognized|unknown) option:? (-- )?['\"`]?-"
@@ -65,10 +65,10 @@ _MISSING = r"^ModuleNotFoundError: No module named '([^'.]+)"
 
 
 def hint(failure: WorkerFailure, program: Program | None, folder: str) -> Verdict | None:
-    """Return the verdict on a failure to which one of these applies, None if none does.
+    """Return the verdict on a failure to which a hint applies, None if none does.
 
     Args:
-        failure: how the worker has failed.
+        failure: the failure of the worker.
         program: the program that it ran; None if that is not known.
         folder: its working folder, as a path on this machine.
     """
@@ -92,7 +92,7 @@ def _local_rank(failure: WorkerFailure, program: Program | None, _folder: str) -
 
 
 def _is_unknown(line: str) -> bool:
-    """Return whether a line says that --local_rank, which stands before or behind, is unknown."""
+    """Return whether a line says that --local_rank, found before or after, is unknown."""
     if "rank" not in line.lower():
         return False
     unknown = [match.span() for match in re.finditer(_UNKNOWN, line, re.IGNORECASE)]

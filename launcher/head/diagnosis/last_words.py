@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LINES = 60
-"""Last lines that are looked at for anything but an exception."""
+"""Number of last lines searched for anything but an exception."""
 
 MOST = 250
-"""Last lines in which an exception is looked for."""
+"""Number of last lines searched for an exception."""
 
 AFTER, AFTER_CODE = 12, 3
 """Lines that may follow an exception which has ended the program; the second number is for an exit
 code that Python does not choose itself."""
 
 ABORTED = (-6, 134)
-"""Exit codes of programs that C++ ends because of an exception: by SIGABRT."""
+"""Exit codes of programs ended by a C++ exception, through SIGABRT."""
 
 LONGEST = 4000
 """Characters of an exception's message that are looked at."""
 
-# What `srun -l` and `mpirun --tag-output`, then torch, torchrun and exception groups put before
-# each line.
+# Prefixes of each line by `srun -l` and `mpirun --tag-output`, then by torch, torchrun and
+# exception groups.
 _PREFIX = re.compile(
     r"^(?: *\d+: |\[\d+,\d+\]<std(?:out|err)>: ?)?(?:\[(?:rank|default)?\d+\]:? ?|(?: *[|+] )+)?"
 )
@@ -37,13 +37,13 @@ _PREFIX = re.compile(
 (_TRACEBACK,) = said("Traceback (most recent call last)")
 
 LONGEST_PREFIX, MOST_PREFIXES = 200, 8
-"""Characters, and number, of what other programs may put before each line of a traceback."""
+"""Characters and number of prefixes by other programs on each line of a traceback."""
 
 # A frame of a traceback, or the place of a syntax error; faulthandler's frames have no comma there.
 _FRAME = re.compile(r'^( *)File "(.*)", line (\d+)(?:, in .*)?$')
 
 _BOX_END = "\u2570\u2500"
-"""The last line of a traceback as rich draws it."""
+"""The last line of a traceback in rich's form."""
 
 _EXCEPTION = re.compile(r"^ *(?:\w+\.)*([A-Za-z_]\w*)(?::(?: .*)?)?$")
 
@@ -68,7 +68,7 @@ _NOISE = said(
 _CHATTER = said("wandb: ", " NCCL INFO ", "torch.distributed.elastic", "torch/distributed/elastic/")
 """Texts in lines that tell nothing about a failure, however many follow it."""
 
-# Exceptions by which a program that starts others only says that one of them has failed.
+# Exceptions by which a program that starts others only reports the failure of one.
 _OF_ANOTHER = re.compile(
     r"^ *(?:(?:\w+\.)*ChildFailedError:|RuntimeError: Engine core initialization failed)"
 )
@@ -85,8 +85,8 @@ _INTERFACE = said("NCCL_SOCKET_IFNAME set ")
 """The words about a failure in a line that otherwise tells nothing."""
 
 _STARTERS = ("accelerate/commands/launch.py", "torch/distributed/launch.py")
-"""Where `accelerate launch` and torch.distributed.launch raise a CalledProcessError of the script
-that they run."""
+"""The places where `accelerate launch` and torch.distributed.launch raise a CalledProcessError
+about their script."""
 
 
 class RaisedException(NamedTuple):
@@ -110,7 +110,7 @@ class LastWords(NamedTuple):
     """The last words of a program.
 
     Attributes:
-        raised: the exception that ended it, then those that belong to it, the nearest first.
+        raised: the exception that ended it, then related ones, nearest first.
         lines: its last lines.
     """
 
@@ -129,7 +129,7 @@ def last_words(text: str, code: int) -> LastWords:
 
 
 def bare(lines: Sequence[str]) -> RaisedException | None:
-    """Return the exception that is the last that a program says, without its traceback."""
+    """Return the exception in a program's last lines, without its traceback."""
     if any(_TRACEBACK in line or line.startswith(_HARMLESS) for line in lines):
         return None  # one that has ended nothing, or long ago
     shown = [line for line in lines if not _is_noise(line)]
@@ -150,7 +150,7 @@ def _clean(text: str) -> list[str]:
 
 
 def _unprefixed(lines: list[str]) -> list[str]:
-    """Return lines without what stands before a traceback's first line, such as a date."""
+    """Return lines without the text before a traceback's first line, such as a date."""
     before = (line.partition(_TRACEBACK)[0] for line in lines if _TRACEBACK in line)
     forms = {_form(one) for one in before if _is_prefix(one)}
     if not forms:
@@ -161,7 +161,7 @@ def _unprefixed(lines: list[str]) -> list[str]:
 
 
 def _is_prefix(text: str) -> bool:
-    """Return whether this is what another program has put before lines; torch writes `Original`."""
+    """Return whether another program put this before lines; torch writes `Original`."""
     return text.strip() not in {"", "Original"} and len(text) <= LONGEST_PREFIX
 
 
@@ -172,7 +172,7 @@ def _form(prefix: str) -> str:
 
 
 def _own(lines: list[str]) -> list[str]:
-    """Return lines up to where another program says that the one before has failed."""
+    """Return lines up to the point where another program reports the failure of an earlier one."""
     for frame, end in reversed(_ends(lines)):
         if not _is_of_another(lines, frame, end):
             break
@@ -208,7 +208,7 @@ def _raised(lines: Sequence[str], allowed: int) -> tuple[RaisedException, ...]:
 
 
 def _terminated(lines: Sequence[str]) -> tuple[RaisedException, ...]:
-    """Return the exception of C++ that has ended a program."""
+    """Return the C++ exception that ended a program."""
     for at in reversed(range(len(lines))):
         if match := _TERMINATE.match(lines[at]):
             text = "\n".join(lines[at + 1 :])[:LONGEST].strip()

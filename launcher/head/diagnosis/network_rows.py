@@ -557,4 +557,4 @@ NETWORK_LINES = (
         if row.name == "gloo-no-connection"
     ),
 )
-"""Rows whose words have this meaning even without an exception."""
+"""Rows whose words mean this even without an exception."""

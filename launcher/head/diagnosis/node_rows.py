@@ -1,4 +1,4 @@
-"""Ends that come from outside of the program: signals, schedulers, and what the node has found."""
+"""Ends caused from outside the program: by signals, schedulers, and problems of the node."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ AGENT_ROWS = (
         raised=("SIGTERMException",),  # of Lightning
     ),
 )
-"""Exceptions by which programs tell of a signal of a scheduler."""
+"""Exceptions by which programs report a signal of a scheduler."""
 
 _DEFECTS = r"(?:48|62|63|64|74|79|92|94|95|110|119|120|136|140|143|144|145|149|154)\b"
 

@@ -62,13 +62,13 @@ _COMPARING = ("AssertionError", "KeyError")
 """Exceptions in which a quoted text is a value."""
 
 _NEWS = re.compile(r"\b(?:INFO|DEBUG)\b")
-"""Levels of logs that tell of no failure."""
+"""Log levels that report no failure."""
 
 _QUOTES = "\"'`\u201c\u2018"
 
 
 def is_evidence(raised: RaisedException, words: str) -> bool:
-    """Return whether these words, which are in an exception, tell what has happened."""
+    """Return whether these words, found in an exception, report the failure."""
     named, _, message = raised.text.partition(":")
     module, _, name = named.rpartition(".")
     if name != raised.name:  # of C++, whose class is not shown with its message
@@ -83,7 +83,7 @@ def is_evidence(raised: RaisedException, words: str) -> bool:
 
 
 def tells(line: str, words: Sequence[str]) -> bool:
-    """Return whether one of these words in a line is no quotation, and tells of no mere news."""
+    """Return whether a line has one of these words outside a quotation, and is not mere news."""
     there = [one for one in words if one in line]
     if any(match.start() < line.index(one) for one in there for match in _NEWS.finditer(line)):
         return False

@@ -194,7 +194,7 @@ NOT_FINITE_ROW = Row(
     "a training value is no longer finite",
     "restart from an earlier checkpoint, with a lower learning rate or other data",
 )
-"""Of a training that diverges, which a rule may find, too."""
+"""A training that diverges; a rule may find this, too."""
 
 ARGUMENT_ROWS = (
     Row(

@@ -20,14 +20,14 @@ class Row(NamedTuple):
 
     Attributes:
         name: the name of the row, for tests.
-        said: one of these is in the text, in this case; () for any text.
+        said: texts of which one must occur, case-sensitively; () for any text.
         sentence: the explanation, with `{name}` for a group of the pattern; "" if the program's own
             words are enough.
         advice: the remedy, or "".
         raised: names of the exception's class; () for any.
         pattern: a regular expression that the text must match, too.
         needs: the evidence that the node must have found, by its first word.
-        finds: evidence that the node may have found, which replaces the sentence.
+        finds: evidence that the node may have found; it replaces the sentence.
         codes: the exit codes of such a program; () for all. Only for lines.
         signals: the signals that end such a worker; () for all failures.
         echo: whether the end of another rank may be the cause.

@@ -1,7 +1,6 @@
 """The table of failures. To add one: a `Row` in the module of its kind, and a tail in the corpus.
 
-Within each tuple here the first row that fits counts, so what is special stands before what is
-general.
+Within each tuple here the first matching row counts: special rows stand before general ones.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .node_rows import AGENT_ROWS, NOTICE_ROWS, SCHEDULER_ROWS, SIGNAL_ROWS, XID
 from .program_rows import ARGUMENT_ROWS, INSTALL_ROWS, START_ROWS, USE_ROWS, USER_ROWS
 
 CODES_OF_EXCEPTIONS = (1, 134, -6)
-"""Exit codes of programs that an exception ends; one that chooses another code has gone on."""
+"""Exit codes of programs ended by an exception; one that chooses another code has gone on."""
 
 EXCEPTIONS = (
     *AGENT_ROWS,
@@ -51,7 +50,7 @@ SIGNALS = SIGNAL_ROWS
 """By the signal that has ended a program."""
 
 EVIDENCE = XID_ROWS
-"""By what the node has found."""
+"""Rows by the evidence of the node."""
 
 _ALONE = (
     XID_LINE,

@@ -1,4 +1,4 @@
-"""The verdict on a job, or on one failure of it."""
+"""The verdict on a job, or on one failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOST = Verdict(FailureClass.NODE, Retry.YES)
 """The verdict on the loss of a node, without its reason."""
 
 ENDED = Verdict(FailureClass.PREEMPTED, Retry.YES)
-"""The verdict on a job that a scheduler has ended, or a person as a scheduler does."""
+"""The verdict on a job that was ended by a scheduler, or by a person with a scheduler's signal."""
 
 FROM_SCHEDULERS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU})
 """Signals with which schedulers end a job."""
@@ -68,12 +68,12 @@ def _of_failures(report: JobReport) -> Explanation:
 
 
 def of_exit(host: str, ended: WorkerExit, output: str, others: Iterable[str] = ()) -> Verdict:
-    """Return the verdict on the end of one worker, as soon as that is known.
+    """Return the verdict on the end of one worker, as soon as the end is known.
 
     Args:
-        host: where it ran.
-        ended: how it has ended.
-        output: the newest of its output, of both streams.
+        host: the worker's host.
+        ended: the end of the worker.
+        output: its newest output, of both streams.
         others: the newest output of each of the other ranks, whose failure may be behind it.
     """
     evidence = tuple(filter(None, ended.evidence.split("\n")))

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from .round_state import NodeStates
 
 LONGEST = 60.0
-"""Longest delay between a failure and the next round, in seconds. The first restart is not delayed,
-the second by 1 s, and each further one by twice as long as the one before."""
+"""Maximum delay between a failure and the next round, in seconds. The first restart is not delayed,
+the second by 1 s, and each further one by twice the previous delay."""
 
 
 class RestartBudget:
     """The restarts of one job.
 
     Attributes:
-        restarts: how many there have been in the whole job.
+        restarts: the number of restarts of the whole job.
     """
 
     def __init__(self, limits: ElasticPolicy, clock: Callable[[], float]) -> None:
@@ -28,7 +28,7 @@ class RestartBudget:
         self.restarts = 0
 
     def spend(self, code: int, lasted: float) -> bool:
-        """Spend a restart on a round that has failed, if there is one left and it is worth it.
+        """Spend a restart on a failed round, if one is left and the failure is worth it.
 
         Args:
             code: the failed worker's exit code.
@@ -49,7 +49,7 @@ class RestartBudget:
 
     @property
     def delay(self) -> float:
-        """Seconds to wait before the round that the last restart is for."""
+        """Seconds to wait before the round of the last restart."""
         spent = len(self._recent())
         return min(LONGEST, 2.0 ** (spent - 2)) if spent > 1 else 0.0
 
@@ -66,7 +66,7 @@ class RestartBudget:
 
 
 FAILURES = 3
-"""Failures that begin on one node, and on no other, until it is excluded."""
+"""Failures that begin on one node and no other, until that node is excluded."""
 
 WINDOW = 600.0
 """Seconds for which a failure counts."""
@@ -115,7 +115,7 @@ class ExcludedNodes:
 
 
 class Failures:
-    """Counts failures, and excludes nodes for a while on which alone they begin.
+    """Counts failures, and excludes nodes for a while on which alone failures begin.
 
     Attributes:
         not_before: the time before which there is no round after the last failure.
@@ -128,7 +128,7 @@ class Failures:
         name: Callable[[int], str],
         warn: Callable[[str], None],
     ) -> None:
-        """Begin without any; `name` returns what the user calls a node."""
+        """Create a budget without restarts; `name` returns the user's name for a node."""
         self._clock = clock
         self._name = name
         self._warn = warn
@@ -149,7 +149,7 @@ class Failures:
         return self._excluded.excluded()
 
     def survive(self, what: str, code: int, lasted: float) -> bool:
-        """Spend a restart on a failure, if there is one left and it is worth it."""
+        """Spend a restart on a failure, if one is left and the failure is worth it."""
         if not self._budget.spend(code, lasted):
             return False
         self._blamed = False
@@ -160,13 +160,13 @@ class Failures:
         return True
 
     def doubt(self, lasted: float) -> None:
-        """Warn where the work of a round was done suspiciously soon: nothing else would show it."""
+        """Warn about a round whose work was done suspiciously soon: nothing else would show it."""
         if lasted < self._limits.uptime:
             text = f"workers ended with code 0 after {lasted:.1f} s, sooner than --min_uptime"
             self._warn(f"{text} {self._limits.uptime:g}: was there nothing to do?")
 
     def blame(self, node: int, nodes: NodeStates) -> bool:
-        """Record where a failure began; return whether that node is excluded from now on.
+        """Record the node where a failure began; return whether the node is now excluded.
 
         It is if failures begin there repeatedly, and on no other node, and the other nodes are
         enough. A failure elsewhere brings excluded nodes back.
@@ -185,7 +185,7 @@ class Failures:
         return True
 
     def take_back(self) -> None:
-        """Count nothing for the last failure: the loss of a node has caused it."""
+        """Do not count the last failure: the loss of a node has caused it."""
         self._budget.refund()
         if self._blamed:
             self._excluded.undo()

@@ -1,4 +1,4 @@
-"""Watches where the hosts of an elastic job come from: a hostfile, or a program that prints them.
+"""Watches the source of an elastic job's hosts: a hostfile, or a program that prints hosts.
 
 Reads it every second, as Horovod does. A list that cannot be read or parsed causes one warning, and
 the hosts stay as they are: an editor may be in the middle of writing it.
@@ -51,7 +51,7 @@ class HostWatch:
         Args:
             loop: runs the timers.
             source: calls its argument with the text of the list, or with an error message; returns
-                what ends the request.
+                a function that cancels the request.
             read: parses a text, and raises UsageError if it is not valid.
             take: gets every list that differs from the last; returns False if it has to get it
                 again later.
@@ -86,7 +86,7 @@ class HostWatch:
             self._end = self._source(self._answered)
 
     def _tell(self) -> None:
-        """Warn that there is no answer, only once until there is one."""
+        """Warn once that there is no answer, until there is one."""
         if not self._told:
             self._told = True
             self._warn(
@@ -111,7 +111,7 @@ class HostWatch:
         self._again()
 
     def _update(self, text: bytes) -> str:
-        """Pass on the hosts of a list; return what is wrong with the list, "" for nothing.
+        """Pass on the hosts of a list; return the problem of the list, "" for none.
 
         Unchanged text is not parsed again, as that is slow for thousands of hosts.
         """
@@ -203,7 +203,7 @@ class _ProgramRun:
         self._last = loop.call_later(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
 
     def end(self) -> None:
-        """Kill it with its children, if it has not ended."""
+        """Kill the program with its children, if it has not ended."""
         if self._end is None:
             self._stop("")
 
@@ -216,7 +216,7 @@ class _ProgramRun:
             self._stop(f"its answer is longer than {files.LIMIT >> 20} MiB")
 
     def _stop(self, wrong: str) -> None:
-        """Kill it with its children, and ignore the rest of its output."""
+        """Kill the program with its children, and ignore the rest of its output."""
         self._wrong = wrong
         self._child.signal_children(signal.SIGKILL)
         self._child.send_signal(signal.SIGKILL)
@@ -234,7 +234,7 @@ class _ProgramRun:
         self._answer_when_ended()
 
     def _answer_when_ended(self) -> None:
-        """Answer once the program has ended and all of its output has been read."""
+        """Answer once the program has ended and its output has been read."""
         if self._end is not None and self._child.stdout < 0:
             self._last.cancel()
             code, errors = self._end

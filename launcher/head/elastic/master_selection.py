@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     """Makes the second nodes try the addresses of the first."""
 
     Verdicts: TypeAlias = dict[int, Mapping[str, str]]
-    """Of each node: "" for each address that it reaches, or why it does not."""
+    """By node: "" for each address that it reaches, or the reason why not."""
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
@@ -48,10 +48,10 @@ class Reachability:
         self._probes: dict[int, list[tuple[Verdicts, tuple[str, ...]]]] = {}
         self.awaited: set[int] = set()
 
-    # -- what is known ----------------------------------------------------------------------
+    # -- knowledge -----------------------------------------------------------------------------
 
     def verified(self, first: int, node: int, address: str) -> None:
-        """Record that a node has reached an address of `first` at the start of the job."""
+        """Record that a node reached an address of `first` at the start of the job."""
         self._verdicts.setdefault(first, {})[node] = {address: ""}
 
     def owes(self, node: int, answers: int) -> None:
@@ -59,12 +59,12 @@ class Reachability:
         self._probes.setdefault(node, []).extend([({}, ())] * answers)
 
     def moved(self, first: int) -> None:
-        """Ignore answers to come: the node has another port since it was probed."""
+        """Ignore future answers: the node has another port since it was probed."""
         if first in self._verdicts:
             self._verdicts[first] = dict(self._verdicts[first])
 
     def forget(self, node: int) -> None:
-        """Forget a node that is lost: when it is back, its network may be another."""
+        """Forget a lost node: its network may be another when it returns."""
         self._verdicts.pop(node, None)
         for verdicts in self._verdicts.values():
             verdicts.pop(node, None)
@@ -75,7 +75,7 @@ class Reachability:
         """Record an answer of a node; return whether the newest search may go on.
 
         Raises:
-            ValueError: it is one for another number of addresses.
+            ValueError: the answer is to a probe of another number of addresses.
         """
         if not self._probes.get(node):
             return False  # it was forgotten meanwhile
@@ -90,7 +90,7 @@ class Reachability:
     # -- the search -------------------------------------------------------------------------
 
     def find(self, members: Sequence[int]) -> str | None:
-        """Return the address for a round, "" if there is none; None while nodes are probed."""
+        """Return the address for a round, "" if there is none, or None while nodes are probed."""
         first, *others = members
         known, addresses = self._verdicts.setdefault(first, {}), self._addresses(first)
         self._await(first, [node for node in others if node not in known])
@@ -103,7 +103,7 @@ class Reachability:
         return None if self.awaited else ""
 
     def unreachable(self, members: Sequence[int]) -> dict[int, str]:
-        """Return the nodes that do not reach the address that most of a round reach, and why."""
+        """Return the nodes that do not reach the address that most nodes reach, with reasons."""
         first, *others = members
         known = self._verdicts[first]
         fails = [
@@ -113,7 +113,7 @@ class Reachability:
         return {node: _reasons(known[node]) for node in min(fails, key=len)}
 
     def _await(self, first: int, nodes: Sequence[int]) -> None:
-        """Probe these nodes, each once it owes no other answer."""
+        """Probe these nodes, each once it has no other answer outstanding."""
         self.awaited = set(nodes)
         free = [node for node in nodes if not self._probes.get(node)]
         if free:
@@ -131,12 +131,12 @@ PROBE = 6.0
 
 
 class MasterSelection:
-    """Finds it, and gives up nodes which stand in the way.
+    """Selects the master of a round, and gives up nodes that prevent that.
 
     Attributes:
-        points: what probes have shown so far.
-        members: the nodes of the next round while some of them are probed; others have to wait for
-            a later one.
+        points: the results of probes so far.
+        members: the nodes of the next round while some of them are probed; others wait for a later
+            round.
     """
 
     def __init__(
@@ -175,11 +175,11 @@ class MasterSelection:
             self.cancel()
 
     def find(self, members: list[int], present: AbstractSet[int]) -> str:
-        """Return the address for a round, "" where it is not known yet, or there is none.
+        """Return the address for a round; "" while it is unknown, and if there is none.
 
         Args:
             members: the nodes of the next round.
-            present: those of the present one.
+            present: the nodes of the present round.
         """
         address = self.reachability.find(members)
         if address is None:
@@ -193,7 +193,7 @@ class MasterSelection:
         return address or ""
 
     def _await_answers(self, members: list[int], present: AbstractSet[int]) -> None:
-        """Wait for answers; for those of nodes that are new no longer than they take."""
+        """Wait for answers; for those of new nodes, no longer than they take."""
         if self.members:
             return
         self.members = members

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class MasterAddresses:
-    """Orders the addresses of a first node by what has worked at the start of the job."""
+    """Orders the addresses of a first node by their success at the start of the job."""
 
     def __init__(self) -> None:
         self._first: RunNode | None = None
@@ -48,15 +48,15 @@ class MasterAddresses:
         self._by_address = False
 
     def on_start(self, first: RunNode, address: str, given: str | None) -> None:
-        """Note the first node, and its address that all nodes have reached before the start.
+        """Record the first node, and its address that all nodes reached before the start.
 
-        `given` is the address that the user wants for it, if there is one.
+        `given` is the address that the user wants for that node, if any.
         """
         self._first, self._verified, self._given = first, address, given or ""
         self._by_address = first.hello is not None and address in first.hello.addresses
 
     def alone(self, node: RunNode) -> str:
-        """Return the address for a round that has no other node."""
+        """Return the address for a round of only this node."""
         return (node is self._first and self._given) or LOCALHOST
 
     def addresses(self, node: RunNode) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The time that a job waits for nodes: for enough of them, and for more of them."""
+"""The time limits of a job's waits for nodes: for enough nodes, and for more nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MinNodesWait:
         warn: Callable[[str], None],
         over: Callable[[], None],
     ) -> None:
-        """Call `over` when the time is up; more time is given only after another round."""
+        """Call `over` when the time is up; only another round restarts the time."""
         self._timers = timers
         self._limits = limits
         self._warn = warn
@@ -57,9 +57,9 @@ class MinNodesWait:
 
 
 class LostTogether:
-    """Waits for nodes that were lost with the last members of a round, once one is there again.
+    """Waits for nodes that were lost with the last members of a round, once one has returned.
 
-    Each of them would begin a round of its own otherwise, and restart those before it.
+    Otherwise each node would start a round of its own, and restart the earlier ones.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LostTogether:
             self._since = now - self._seconds
 
     def found(self, node: int) -> None:
-        """Wait for a node no more: it is back, or not wanted any longer."""
+        """Stop waiting for a node: it has returned, or is not wanted any longer."""
         self._lost.pop(node, None)
 
     def wait(self, room: int) -> bool:
@@ -114,9 +114,9 @@ class LostTogether:
 
 
 class ScaleUpDelay:
-    """Runs from the start of each round until its workers are known to have started well.
+    """Runs from the start of each round until its workers count as well started.
 
-    They have when one of them has printed something, or after `seconds`.
+    They do when one of them has printed something, or after `seconds`.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class ScaleUpDelay:
 
     @property
     def left(self) -> float:
-        """Seconds until it is over, 0 if it is."""
+        """Seconds until the end of the delay; 0 after it."""
         return max(0.0, self._until - self._timers.clock())
 
     @property
@@ -157,7 +157,7 @@ class ScaleUpDelay:
             self._timer = self._timers.call_later(self.left, self.end)
 
     def end(self) -> None:
-        """End it: its time is over, or a worker has printed something."""
+        """Cancel the delay: its time is over, or a worker has printed something."""
         awaited = self.awaited
         self._until = 0.0
         self._cancel()

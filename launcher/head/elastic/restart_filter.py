@@ -1,4 +1,4 @@
-"""`--restart_on`: which failures are worth a restart, by what is known at once."""
+"""`--restart_on`: the failures worth a restart, according to the facts known at once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ..run.events import RunEvent
 
 KEPT = 1 << 20
-"""Bytes of the newest output of all ranks that are kept for this."""
+"""Bytes of the newest output of all ranks that are kept for the classification."""
 
 END = 16 * 1024
 """Bytes of the newest output of each rank and stream that are searched."""
 
 
 class RestartFilter:
-    """Keeps the newest output of a run, which it observes, and judges its failures by it."""
+    """Keeps the newest output of a run as its observer, and classifies its failures."""
 
     def __init__(self, classes: frozenset[str]) -> None:
         """Let failures of these classes lead to a restart."""

@@ -1,4 +1,4 @@
-"""The state of each node of a job, and that of the current round."""
+"""The state of each node of a job, and the state of the current round."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class MemberState(Enum):
 
 
 class NodeStates:
-    """The state of each node; a node without one is gone. Those that leave are not counted."""
+    """The state of each node; a lost node has none. Nodes that leave are not counted."""
 
     def __init__(self, nodes: int) -> None:
-        """Start with this number of nodes, none of which is ready."""
+        """Create the states of this number of nodes, none of them ready."""
         self._state = dict.fromkeys(range(nodes), MemberState.STARTING)
         self._nodes: dict[MemberState, set[int]] = {state: set() for state in MemberState}
         self._nodes[MemberState.STARTING] |= self._state.keys()
@@ -88,9 +88,9 @@ class RoundPhase(Enum):
     """The phase of a round.
 
     Attributes:
-        RUNNING: nothing known ends it.
-        NOTICED: its nodes have been told that it will end soon.
-        ENDING: its nodes must leave it, and get ready for another round.
+        RUNNING: no known event ends it.
+        NOTICED: its nodes have been warned that it will end soon.
+        ENDING: its nodes must leave it, and prepare for another round.
     """
 
     RUNNING = 1
@@ -102,13 +102,13 @@ class CurrentRound:
     """One round.
 
     Attributes:
-        began: when it began.
-        nodes: all that were in it when it began.
-        finished: those of them whose workers have all ended with code 0.
+        began: the time of its start.
+        nodes: its nodes at the start.
+        finished: the nodes whose workers have all ended with code 0.
         failed: a failure in it was counted.
         shrunk: it has lost a node.
-        undecided: how many failures in it end the job, unless it has lost a node.
-        watched: it is checked whether nodes that were in none get ready.
+        undecided: the number of its failures that end the job, unless it has lost a node.
+        watched: whether nodes outside of the round are being watched for readiness.
     """
 
     def __init__(self, nodes: Sequence[int] = (), began: float = 0.0) -> None:
@@ -126,7 +126,7 @@ class CurrentRound:
         return bool(self.nodes) and len(self.finished) == len(self.nodes)
 
     def await_losses(self, timers: Timers, seconds: float, known: Callable[[], None]) -> None:
-        """Call `known` when all losses that preceded a failure of one of its workers are known."""
+        """Call `known` when all losses before a failure of one of its workers are known."""
         self.undecided += 1
 
         def settle() -> None:
@@ -140,6 +140,6 @@ class CurrentRound:
         self._timers.append(timers.call_later(seconds, late))
 
     def end(self) -> None:
-        """Cancel all timers: another round has begun, or none will."""
+        """Cancel all timers: another round has started, or none will."""
         for timer in self._timers:
             timer.cancel()

@@ -1,11 +1,11 @@
-"""The rounds of an elastic job, as the runner forms them: who takes part, and in which order.
+"""The rounds of an elastic job, as the runner forms them: the members, and their order.
 
 Membership is decided here and nowhere else, so ranks are dense, in the order of the hosts, and the
-same on every node. A round is formed as soon as all members of the last one that are alive are
-ready for it. Other nodes take part if they are ready by then, and else in a later round.
+same on every node. A round is formed as soon as all live members of the last one are
+ready for it. Other nodes join if they are ready by then, and otherwise wait for a later round.
 
-All of this is pure: what happens is a method, whose first argument is the time, and what follows
-is a call of `RoundActions`, which is put off until what is under way has ended.
+All of this is pure. Each event is a method, with the time as its first argument. Each consequence
+is a call of `RoundActions`, put off until the events in progress have ended.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
             Args:
                 members: the nodes.
-                address: that of the first of them, which all others have reached.
-                restarts: how many failures there were so far.
+                address: the address of the first node, which all others have reached.
+                restarts: the number of failures so far.
             """
 
         def stop_round(self, nodes: tuple[int, ...]) -> None:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
             """Release this node, which is no longer needed."""
 
         def drop(self, node: int, reason: str, *, for_good: bool) -> None:
-            """Treat this node as lost, and reach it again unless that is `for_good`."""
+            """Treat this node as lost, and reconnect it unless that is `for_good`."""
 
         def check(self, nodes: tuple[int, ...]) -> None:
             """Run the health command on these nodes; their round may begin once it has passed."""
@@ -74,27 +74,27 @@ if TYPE_CHECKING:
             """End the job: there were too few nodes for too long."""
 
         def finish(self) -> None:
-            """End the job, as all workers of the round have ended with code 0."""
+            """End the job: all workers of the round have ended with code 0."""
 
         def warn(self, text: str) -> None:
             """Print a warning for the user."""
 
 
 NEWCOMERS = 120.0
-"""Seconds to wait for nodes to get ready without which there can be no round."""
+"""Seconds to wait for nodes without which there can be no round."""
 
 SETTLE = 1.0
-"""Seconds from a failure that would end the job until it does: the loss of a node, which others'
-workers often notice first, is known by then."""
+"""Seconds between a failure that would end the job and its end. By then the loss of a node is
+known, which often is first noticed by the workers of others."""
 
 
 def _event(
     handle: Callable[Concatenate[Rounds, P], T],
 ) -> Callable[Concatenate[Rounds, float, P], T]:
-    """Return a method with the time before its arguments, which also does what is due by then.
+    """Return a method with the time as an additional first argument; it also does due steps.
 
-    The time is in seconds, not before that of the last call, and does not count those in which this
-    process was stopped.
+    The time is in seconds, never decreases, and does not count time in which this process was
+    stopped.
     """
 
     @wraps(handle)
@@ -109,8 +109,8 @@ class Rounds:
 
     Attributes:
         generation: the number of the current round, from 1 on.
-        members: the nodes in it that are still there.
-        over: all workers of a round have ended with code 0.
+        members: the present nodes of the round.
+        over: whether all workers of a round have ended with code 0.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Rounds:
         self.members: set[int] = set()
 
     def advance(self, now: float, event: Callable[[], T]) -> T:
-        """Make an event happen at a time, with what is due by then; return its answer."""
+        """Do due steps, then handle an event at a time; return the event's result."""
         self._now = now
         answer = event()
         while (call := self._timers.expired(now)) is not None:
@@ -172,7 +172,7 @@ class Rounds:
 
     @property
     def due(self) -> float | None:
-        """When the next step is due if nothing happens before; None if none is."""
+        """The time of the next due step; None if no step is due."""
         return self._timers.due
 
     @property
@@ -187,7 +187,7 @@ class Rounds:
 
     @property
     def starting(self) -> bool:
-        """True until the workers of the current round are known to have started well."""
+        """Whether the workers of the current round do not yet count as well started."""
         return self._scale_up.left > 0
 
     def is_leaving(self, node: int) -> bool:
@@ -206,13 +206,13 @@ class Rounds:
     def job_started(
         self, first: int, address: str, reached: Sequence[int], owed: Mapping[int, int]
     ) -> None:
-        """Take note of what is known of the nodes, all of which have answered.
+        """Record the facts about the nodes, all of which have answered.
 
         Args:
             first: the node that has the master port.
-            address: where these others have reached it.
-            reached: these others.
-            owed: how many answers to probes from before the start each node still owes.
+            address: the address at which other nodes have reached it.
+            reached: those other nodes.
+            owed: the number of unanswered probes from before the start, by node.
         """
         reachability = self._master.reachability
         for node, answers in owed.items():
@@ -222,7 +222,7 @@ class Rounds:
 
     @_event
     def node_connected(self, node: int) -> bool:
-        """Take note of a node that is there, or again; return whether a round can use it."""
+        """Record a node that has connected, or returned; return whether a round can use it."""
         if node not in self._nodes and not self._ending and not self._closed:
             self._nodes.move([node], MemberState.STARTING)
             self._lost.found(node)
@@ -230,7 +230,7 @@ class Rounds:
 
     @_event
     def node_ready(self, node: int) -> None:
-        """Take a node into the next round; a member of the current one has left it."""
+        """Accept a node for the next round; a member of the current round has left it."""
         if node not in self._nodes:
             return
         if node in self._nodes.ready:
@@ -252,7 +252,7 @@ class Rounds:
 
     @_event
     def node_lost(self, node: int) -> bool:
-        """Go on without a node that is gone; return whether that is possible."""
+        """Continue without a lost node; return whether that is possible."""
         return self._lose(node)
 
     def _lose(self, node: int) -> bool:
@@ -274,7 +274,7 @@ class Rounds:
 
     @_event
     def node_removed(self, node: int) -> bool:
-        """Remove a node for good, if the job can do without it; return whether it can.
+        """Remove a node for good, if the job can continue without it; return whether it can.
 
         The node's host is no longer on the list, or another host has replaced this lost node.
         """
@@ -303,7 +303,7 @@ class Rounds:
         self._try_form()
 
     def _keep_needed(self) -> None:
-        """Keep nodes that were to be removed, if the job cannot do without them any longer."""
+        """Keep nodes that were to be removed, if the job now needs them."""
         missing = self._limits.least - (self.alive - len(self._retiring))
         for node in sorted(self._retiring)[: max(missing, 0)]:
             self._retiring.discard(node)
@@ -326,7 +326,7 @@ class Rounds:
 
     @_event
     def node_finished(self, node: int, generation: int) -> None:
-        """Count a node whose workers in the round of this number have all ended with code 0.
+        """Record that all workers of a node, in the round of this number, have ended with code 0.
 
         The job is done once all nodes of the round are counted. Until then, a failure or a loss
         leads to another round, which includes this node.
@@ -337,10 +337,10 @@ class Rounds:
 
     @_event
     def node_done(self, node: int) -> bool:
-        """Go on without a node that has ended, asked or not; return whether that is possible.
+        """Continue without a node that has ended, on request or not; return whether that works.
 
-        It takes part no more, so from now on no failure is survived. But other members may have
-        failed just before, and be waiting for it.
+        The node takes part no longer, and from now on no failure is survived. But other members may
+        have failed just before, and still wait for the node.
         """
         if node in self._nodes.leaving:
             return self._lose(node)
@@ -368,7 +368,7 @@ class Rounds:
 
     @_event
     def worker_failed(self, what: str, code: int, node: int, *, final: bool) -> bool:
-        """Survive a failure with another round, or end the job; return whether it goes on.
+        """Survive a failure with another round, or end the job; return whether the job goes on.
 
         If not, `RoundActions.end_for_failure` follows, or `forget_failures` if it turns out that a
         node was lost.
@@ -376,8 +376,8 @@ class Rounds:
         Args:
             what: the failure, in words.
             code: the worker's exit code.
-            node: where it was.
-            final: whether it is not worth a restart, whatever the budget is.
+            node: the node of the failure.
+            final: whether the failure is not worth a restart, whatever the budget.
         """
         goes_on = self._survive(what, code, node, final=final)
         if not goes_on:
@@ -408,7 +408,7 @@ class Rounds:
         return True
 
     def _end_for_failure(self) -> None:
-        """End the job, unless a node turns out to be lost by the time that all losses are known."""
+        """End the job, unless a node turns out to be lost once all losses are known."""
         enough = self.alive > self._limits.least or self._limits.wait > 0
         if enough and len(self.members) > 1 and not self._ending:
             self._current.await_losses(self._timers, SETTLE, self._decide)
@@ -430,10 +430,9 @@ class Rounds:
 
     @_event
     def node_vanishing(self, node: int, seconds: float) -> None:
-        """Form no round before the workers of a node have ended: they have ranks of this round.
+        """Form no round until the workers of a node have ended: they have ranks of this round.
 
-        The node is about to be lost; after this number of seconds its workers have ended in any
-        case.
+        The node is about to be lost; after this number of seconds its workers have certainly ended.
         """
         may_work = self._nodes.running | self._nodes.leaving & self._current.nodes
         if node in may_work - self._current.finished:
@@ -441,12 +440,12 @@ class Rounds:
 
     @_event
     def workers_gone(self, node: int) -> None:
-        """Take note that the workers of a node, which may be lost, are known to have ended."""
+        """Record that the workers of a node, which may be lost, have ended."""
         if self._awaited.pop(node, None) is not None:
             self._try_form()
 
     def _count_no_failure(self) -> None:
-        """Count nothing for a failure that the loss of a node has caused."""
+        """Do not count a failure that the loss of a node has caused."""
         if self._current.failed and not self._current.shrunk:
             self._failures.take_back()
         self._current.shrunk = True
@@ -488,7 +487,7 @@ class Rounds:
         self._timers.call_later(self._limits.notice, due)
 
     def _stop_round(self, but: int | None = None) -> None:
-        """Tell the nodes that still run to leave the round, except one that leaves on its own."""
+        """Tell running nodes to leave the round, except one that leaves on its own."""
         if self._current.phase is RoundPhase.ENDING:
             return
         self._current.phase = RoundPhase.ENDING
@@ -501,7 +500,7 @@ class Rounds:
         self._watch(seconds, self._nodes.running, why)
 
     def _let_go(self) -> None:
-        """Release nodes that are not to be in the next round, which waits until they have ended."""
+        """Release nodes that the next round excludes; the round waits for their end."""
         ending = self._current.phase is RoundPhase.ENDING
         for node in sorted(self._retiring if ending else self._retiring - self.members):
             self._forget(node)
@@ -509,7 +508,7 @@ class Rounds:
             self._then(self._do.release, node)
 
     def _watch(self, seconds: float, nodes: AbstractSet[int], why: str) -> None:
-        """Give up the nodes that are left of some, if there is no other round by then."""
+        """Give up the remaining ones of some nodes, if no other round has formed by then."""
 
         def late() -> None:
             if not self._ending:
@@ -520,39 +519,39 @@ class Rounds:
     def _give_up(
         self, reasons: Mapping[int, str], for_good: AbstractSet[int] = frozenset()
     ) -> None:
-        """Give up nodes; the next round is looked for once none of them is left."""
+        """Give up nodes; the next round is formed once none of them is left."""
         self._giving_up |= reasons.keys()
         for node, reason in reasons.items():
             self._then(self._do.drop, node, reason, for_good=node in for_good)
 
     @_event
     def node_reached(self, node: int, verdicts: Sequence[str]) -> None:
-        """Go on once a node has tried the addresses of a probe: "" for each that it reaches.
+        """Continue once a node has tried the addresses of a probe: "" for each that it reaches.
 
         Raises:
-            ValueError: it has answered a probe of another number of addresses.
+            ValueError: the answer is to a probe of another number of addresses.
         """
         if self._master.reachability.answered(node, verdicts):
             self._try_form()
 
     @_event
     def worker_printed(self) -> None:
-        """Take note that a worker has printed something: its round has started well."""
+        """Record that a worker has printed something: its round has started well."""
         self._scale_up.end()
 
     @_event
     def nodes_checked(self) -> None:
-        """Form the next round if the health command was all that it waited for."""
+        """Form the next round if it waited only for the health command."""
         self._try_form()
 
     @_event
     def time_passed(self) -> None:
-        """Do what is due."""
+        """Do due steps."""
 
     # -- the next round ---------------------------------------------------------------------
 
     def _try_form(self) -> None:
-        """Form the next round if it is time for it."""
+        """Form the next round if its time has come."""
         nodes = self._nodes
         if self._closed or nodes.running or self._giving_up or not nodes:
             return
@@ -569,7 +568,7 @@ class Rounds:
             self._form()
 
     def _form(self) -> None:
-        """Form it of those that are ready, once they have been checked and reach their master."""
+        """Form a round of the ready nodes, once they are checked and reach their master."""
         members = self._master.members or self._choose()
         # Nodes that are done count as well.
         if not members or (len(members) < self._limits.least and not self._ending):
@@ -597,7 +596,7 @@ class Rounds:
             self._consider()
 
     def _choose(self) -> list[int]:
-        """Return the next round of those that are ready or running."""
+        """Return the next round of ready or running nodes."""
         there = (self._nodes.ready | self._nodes.running) - self._retiring
         free = there - self._failures.excluded
         enough = len(free) >= self._limits.least
@@ -606,7 +605,7 @@ class Rounds:
     # -- what it waits for ------------------------------------------------------------------
 
     def _await_more(self) -> None:
-        """Wait for nodes that are there, then for others, with too few for a round."""
+        """Wait first for present nodes, then for others, if there are too few for a round."""
         if self._nodes.starting:
             self._await_late()
         elif not self._min_nodes_wait.wait(len(self._choose())):
@@ -620,7 +619,7 @@ class Rounds:
             self._watch(NEWCOMERS, self._nodes.starting, why)
 
     def _end_wait(self) -> None:
-        """Give up, unless there are now enough nodes for a round that may not begin yet."""
+        """Give up, unless there are now enough nodes for a round that is only delayed."""
         if self.alive < self._limits.least:
             self._then(self._do.end_too_few)
         else:

@@ -21,15 +21,15 @@ EXTRACT = (
     ' ]; then echo "$2 is the same file there, in a shared folder: nothing was copied" >&2; exit 0;'
     ' fi; shift 2; done; mkdir -p -- "$d" && exec tar -xpof - -C "$d"'
 )
-"""Runs on each host: copies nothing over a file that it shares with this machine."""
+"""Runs on each host: overwrites no file that the host shares with this machine."""
 
 
 SHARED = b"in a shared folder: nothing was copied\n"
-"""The end of the line of a host that already has the files."""
+"""The end of a line by a host that already has the files."""
 
 
 def shares(errors: Iterable[bytes]) -> bool:
-    """Return whether a host has written that it shares the files, given its standard error."""
+    """Return whether a host's standard error reports that it shares the files."""
     return b"".join(errors).endswith(SHARED)
 
 
@@ -137,7 +137,7 @@ def _header(path: str, name: str, status: os.stat_result) -> bytes:
     """Return the header of a file, folder or link.
 
     Raises:
-        UsageError: it is something else, such as a socket.
+        UsageError: the path is something else, such as a socket.
     """
     kinds = {stat.S_IFREG: tarfile.REGTYPE, stat.S_IFDIR: tarfile.DIRTYPE}
     kinds |= {stat.S_IFLNK: tarfile.SYMTYPE}

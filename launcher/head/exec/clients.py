@@ -1,8 +1,8 @@
 """The processes that reach hosts: an `ssh` client each, or a shell for this machine itself.
 
-Most of the time that many logins take is the processor time of this machine. So the cheapest key
+Many logins mostly cost processor time of this machine. The cheapest key
 exchange is tried first, if the user's configuration does not choose: with OpenSSH 9 a login takes
-14 ms instead of 90. The cipher takes half of what the default one does, with files of `--copy`.
+14 ms instead of 90. The cipher takes half the time of the default, with files of `--copy`.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ class HostOutput(NamedTuple):
 
 
 class HostEnded(NamedTuple):
-    """The command on a host has ended, with a code as a shell reports it."""
+    """The end of a command on a host, with an exit code as in a shell."""
 
     host: str
     code: int
 
 
 class HostFailed(NamedTuple):
-    """A host could not be reached or, if the command has begun, was lost."""
+    """A host that could not be reached or, if the command has started, was lost."""
 
     host: str
     cause: str
@@ -46,7 +46,7 @@ class HostCommand(NamedTuple):
     Attributes:
         argv: the program and its arguments.
         workdir: the folder to run it in; "" for the home folder.
-        readers: the hosts on which it reads the given input; on others it reads none.
+        readers: the hosts on which it reads the given input; on others there is no input.
     """
 
     argv: tuple[str, ...]
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         Attributes:
             hosts: the names of the hosts, in order.
             on_event: called from the loop with every event; each host ends once.
-            on_room: called from the loop when input has left and `backlog` is smaller.
+            on_room: called from the loop when input has been sent and `backlog` is smaller.
         """
 
         hosts: Sequence[str]
@@ -72,19 +72,19 @@ if TYPE_CHECKING:
         on_room: Callable[[], None]
 
         def start(self, command: HostCommand) -> None:
-            """Start it everywhere.
+            """Start the command on all hosts.
 
             Raises:
-                DsrunError: it cannot be started anywhere.
+                DsrunError: the command cannot be started on any host.
             """
             ...
 
         def send(self, data: bytes) -> None:
-            """Send input to the hosts that read it; b"" ends it."""
+            """Send input to the hosts that read input; b"" ends it."""
             ...
 
         def backlog(self) -> int:
-            """Return the number of bytes of input that the slowest host has yet to take."""
+            """Return the number of bytes of input that the slowest host has not read."""
             ...
 
         def pause(self, paused: bool) -> None:
@@ -92,9 +92,9 @@ if TYPE_CHECKING:
             ...
 
         def stop(self) -> None:
-            """End the command wherever it runs; each host's end is reported as ever."""
+            """Stop the command on all hosts; each host's end is still reported."""
             ...
 
         def close(self) -> None:
-            """Give up at once what has not ended."""
+            """Give up at once on commands that have not ended."""
             ...

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .input_broadcast import InputBroadcast
 
     class Receiver(Protocol):
-        """Takes the output of one stream of one host."""
+        """Receives the output of one stream of one host."""
 
         def add(self, data: bytes) -> None:
             """Take a block."""
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 STOP = 5.0
-"""Seconds for the hosts to end the command after it was stopped."""
+"""Seconds for the hosts to end a stopped command."""
 
 STATUS = 1.0
-"""Seconds between two states of the line about hosts that are waited for."""
+"""Seconds between two updates of the line about awaited hosts."""
 
 UNENDED = "it did not confirm that the command ended"
-"""The cause for hosts that did not answer in that time."""
+"""The cause for hosts that did not answer in time."""
 
 
 class StopCause(NamedTuple):
@@ -50,9 +50,9 @@ class Execution:
 
     Attributes:
         transport: reaches the hosts.
-        console: prints notes, and the hosts that are waited for.
-        results: of each host, in order.
-        signal: the signal that has ended it, 0 for none.
+        console: prints notes, and the awaited hosts.
+        results: the result of each host, in order.
+        signal: the signal that ended it, 0 for none.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Execution:
         """Prepare to run a command.
 
         Args:
-            loop: runs it.
+            loop: the loop for the command.
             transport: reaches the hosts.
-            console: prints notes, and the hosts that are waited for.
-            make_input: makes the source of the input for those hosts that read.
+            console: prints notes, and the awaited hosts.
+            make_input: makes the source of input for the hosts that read input.
             limit: seconds after which the command is ended; 0 for none.
         """
         self._loop = loop
@@ -90,14 +90,14 @@ class Execution:
         transport.on_room = self._pump
 
     def receive(self, receivers: Mapping[tuple[str, int], Receiver]) -> None:
-        """Give the output of these hosts and streams to others than the results."""
+        """Send the output of these hosts and streams to receivers instead of the results."""
         self._receivers |= receivers
 
     def run(self, command: HostCommand) -> None:
         """Run the command; return when all hosts have ended.
 
         Raises:
-            DsrunError: the transport cannot start it, or its input cannot be read.
+            DsrunError: the transport cannot start the command, or its input cannot be read.
         """
         try:
             self.transport.start(command)
@@ -115,7 +115,7 @@ class Execution:
             self.console.status("")
 
     def on_signal(self, number: int) -> None:
-        """End the command on all hosts; the second signal does not wait for them."""
+        """Stop the command on all hosts; a second signal does not wait for them."""
         self.signal = self.signal or number
         if self._stop is not None:
             self._give_up()

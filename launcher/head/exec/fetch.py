@@ -29,7 +29,7 @@ def pack_argv(paths: Sequence[str]) -> tuple[str, ...]:
     """Return the command that writes these files of a host to its standard output.
 
     Raises:
-        UsageError: a path has no name of its own.
+        UsageError: a path ends without a name.
     """
     folders = [os.path.dirname(path.rstrip("/")) or "." for path in paths]
     pairs = zip(folders, names(paths), strict=True)
@@ -40,7 +40,7 @@ def names(paths: Sequence[str]) -> list[str]:
     """Return the local names for these files of a host.
 
     Raises:
-        UsageError: a path has no name of its own, or two have equal names.
+        UsageError: a path ends without a name, or two have equal names.
     """
     trimmed = [path.rstrip("/") for path in paths]
     found = [os.path.basename(path) for path in trimmed]
@@ -56,11 +56,11 @@ class FetchedArchives:
     """The archives of all hosts.
 
     Attributes:
-        receivers: who takes the standard output of each host.
+        receivers: the receiver of each host's standard output.
     """
 
     def __init__(self, folder: str, names: Sequence[str], hosts: Sequence[str], log: Log) -> None:
-        """Prepare to unpack each host's files into a folder of its own below `folder`."""
+        """Prepare to unpack each host's files into a separate folder below `folder`."""
         self._unpackers = {host: Unpacker(os.path.join(folder, host), names, log) for host in hosts}
         self.receivers = {(host, 1): one for host, one in self._unpackers.items()}
 
@@ -70,7 +70,7 @@ class FetchedArchives:
         return sum(unpacker.files for unpacker in self._unpackers.values())
 
     def finish(self, results: Mapping[str, HostResult]) -> None:
-        """Finish, and note in the results what could not be written."""
+        """Finish, and record in the results which files could not be written."""
         for host, unpacker in self._unpackers.items():
             problem = unpacker.close()
             if not problem and unpacker.skipped:

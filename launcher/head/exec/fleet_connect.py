@@ -21,20 +21,20 @@ class FleetConnect:
     """The nodes of a fleet, while they connect.
 
     Attributes:
-        nodes: all of them, in order.
-        connected: those that were connected, in the order of their arrival.
-        waiting: those that have neither connected nor failed yet.
-        causes: why sessions have ended, by node, as far as the backend tells; a session may have
-            ended before anything was said over it.
+        nodes: all nodes in order.
+        connected: nodes that were connected, in the order of their arrival.
+        waiting: nodes that have neither connected nor failed yet.
+        causes: the backend's reasons for the ends of sessions, by node; a session may have ended
+            without any message.
     """
 
     def __init__(self, fleet: NodeFleet, connect: Callable[[], None], timeout: float) -> None:
-        """Prepare it.
+        """Prepare to connect.
 
         Args:
             fleet: the nodes.
-            connect: starts to connect them.
-            timeout: seconds for all of them to be connected.
+            connect: starts to connect the nodes.
+            timeout: seconds for all nodes to connect.
         """
         self.nodes = list(fleet.nodes.values())
         self.connected: list[NodeConnection] = []
@@ -61,7 +61,7 @@ class FleetConnect:
         self._connect()
 
     def give_up(self, cause: str) -> None:
-        """Wait no longer: the nodes that are not connected have failed."""
+        """Stop waiting: nodes that are not connected have failed."""
         for node in tuple(self.waiting):
             self._failed(node, cause)
 
@@ -82,7 +82,7 @@ class FleetConnect:
                     self._failed(node, cause or node.lost)
 
     def _failed(self, node: NodeConnection, cause: str) -> None:
-        """Note that a node cannot be connected; a later loss is reported by the node's users."""
+        """Record that a node cannot be connected; a later loss is reported by the node's users."""
         if node in self.waiting:
             del self.waiting[node]
             self._on_failed(node, cause)

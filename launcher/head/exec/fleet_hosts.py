@@ -1,4 +1,4 @@
-"""Runs a command on hosts that only an engine reaches: connects a fleet for it."""
+"""Runs a command on hosts that only an engine reaches, over a fleet of its own."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 EXPLAINED_WITHIN = 1.0
-"""Seconds for a backend to say why a session has ended, which it may know after its connection."""
+"""Seconds for a backend to explain the end of a session, which it may know only after a moment."""
 
 
 class FleetHosts:
     """The transport over node launchers; see `events.Transport`."""
 
     def __init__(self, fleet: NodeFleet, connect: Callable[[], None], timeout: float) -> None:
-        """Prepare it.
+        """Prepare to connect.
 
         Args:
             fleet: the hosts.
-            connect: starts to connect them.
-            timeout: seconds for all of them to be connected.
+            connect: starts to connect the nodes.
+            timeout: seconds for all nodes to connect.
         """
         self._fleet_connect = FleetConnect(fleet, connect, timeout)
         self.hosts: Sequence[str] = [node.name for node in self._fleet_connect.nodes]
@@ -49,22 +49,22 @@ class FleetHosts:
         self._fleet_connect.begin(self._failed, self._begin)
 
     def send(self, data: bytes) -> None:
-        """Send input to the hosts that read it."""
+        """Send input to the hosts that read input."""
         self._commands.send(data)
 
     def backlog(self) -> int:
-        """Return the number of bytes of input that the slowest host has yet to take."""
+        """Return the number of bytes of input that the slowest host has not read."""
         return self._commands.unread if self._begun else NOT_READY
 
     def pause(self, paused: bool) -> None:
-        """Let the hosts send no more output than a window, or continue."""
+        """Limit the hosts' output to one window, or continue."""
         self._paused = paused
         kept, self._kept = self._kept, []
         for taken in kept:
             self._taken(taken)
 
     def stop(self) -> None:
-        """End the command; hosts that are not connected are given up."""
+        """Stop the command; hosts that are not connected are given up."""
         arrived = () if self._begun else tuple(self._fleet_connect.connected)
         self._begun = True
         self._fleet_connect.give_up(STOPPED)
@@ -95,7 +95,7 @@ class FleetHosts:
         self._taken(taken)
 
     def _lost(self, event: HostFailed) -> None:
-        """Report a loss with its cause: a session of ssh that never began ends as any other."""
+        """Report a loss with its cause; a session of ssh that never started ends like any other."""
         causes = {node.name: cause for node, cause in self._fleet_connect.causes.items()}
         why = causes.get(event.host)
         began = event.host in self._heard or not why

@@ -43,7 +43,7 @@ class FleetPrograms:
 
 
 class FleetProgram:
-    """A program on some nodes: a command on each of them."""
+    """A program on some nodes, with a command on each."""
 
     def __init__(self) -> None:
         self.commands: dict[str, RunningCommands] = {}
@@ -53,7 +53,7 @@ class FleetProgram:
         self.commands[host].feed(line)
 
     def stop(self) -> None:
-        """End it wherever it runs."""
+        """Stop the program on all nodes."""
         for command in self.commands.values():
             command.stop()
 

@@ -1,7 +1,7 @@
 """Runs a command on the nodes of a hold.
 
 The hold sends output as chunks: the host's place in the request (4 bytes), the stream (1), and the
-bytes. It reads input from a pipe that it is given with the request.
+bytes. It reads input from a pipe that comes with the request.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ class HoldHosts:
         self._loop.add_reader(self._client.fileno(), self._read)
 
     def send(self, data: bytes) -> None:
-        """Send input to the hosts that read it."""
+        """Send input to the hosts that read input."""
         if self._input is not None and data:
             self._input.send(data)
         elif self._input is not None:
             self._input.finish()
 
     def backlog(self) -> int:
-        """Return the number of bytes of input that the hold has yet to take."""
+        """Return the number of bytes of input that the hold has not read."""
         return self._input.backlog if self._input is not None else 0
 
     def pause(self, paused: bool) -> None:
-        """Stop reading what the hold sends, or continue."""
+        """Pause or resume reading from the hold."""
         if paused:
             self._loop.remove(self._client.fileno())
         elif self._left:
@@ -88,7 +88,7 @@ class HoldHosts:
             self._lose(str(error))
 
     def close(self) -> None:
-        """End the connection, and with it the command."""
+        """Close the connection, which ends the command."""
         self._loop.remove(self._client.fileno())
         if self._input is not None:
             self._input.close()
@@ -107,7 +107,7 @@ class HoldHosts:
             self._take(one)
 
     def _take(self, one: ArrivedFrame) -> None:
-        """Handle what the hold has sent: the boundary behind which it only ends this command."""
+        """Handle a frame of the hold; a boundary: errors end only this command."""
         try:
             if one.kind == frames.CHUNK:
                 self._on_chunk(one.data)

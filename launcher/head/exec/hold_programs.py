@@ -45,12 +45,12 @@ class HoldPrograms:
         return HoldProgram(self, numbers)
 
     def close(self) -> None:
-        """End the connection, and with it all programs."""
+        """Close the connection, which ends all programs."""
         self.loop.remove(self._client.fileno())
         self._client.close()
 
     def ask(self, request: Message) -> int:
-        """Send a request; return its number. Nobody answers if the hold has gone."""
+        """Send a request; return its number. If the hold has gone, there is no answer."""
         cause = "the hold has ended"
         if not self._lost:
             try:
@@ -102,7 +102,7 @@ class HoldPrograms:
 
 
 class HoldProgram:
-    """A program on some hosts: a request for each of them."""
+    """A program on some hosts, with a request for each."""
 
     def __init__(self, programs: HoldPrograms, numbers: Mapping[str, int]) -> None:
         self._programs = programs
@@ -115,6 +115,6 @@ class HoldProgram:
         self._programs.ask({"do": "program_input", "program": number, "data": data})
 
     def stop(self) -> None:
-        """End it wherever it runs."""
+        """Stop the program on all hosts."""
         for number in self._numbers.values():
             self._programs.ask({"do": "program_stop", "program": number})

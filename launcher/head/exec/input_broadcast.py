@@ -1,4 +1,4 @@
-"""Sends input to all hosts that read it, as fast as the slowest of them reads."""
+"""Sends input to all hosts that read input, at the pace of the slowest."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class InputBroadcast:
 
     Args:
         loop: waits for the source.
-        transport: sends it.
+        transport: sends the input.
         read: returns the next bytes without waiting long, b"" at the end.
-        fd: the descriptor that has to be ready before `read` is called; -1 for none.
+        fd: the descriptor that must be readable before `read` is called; -1 for none.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class InputBroadcast:
         self._over = False
 
     def pump(self) -> None:
-        """Send what there is room for; called again when there is more room."""
+        """Send as much as there is room for; called again when there is more room."""
         if self._fd >= 0:
             self._wait()
             return
@@ -45,7 +45,7 @@ class InputBroadcast:
             self._send()
 
     def close(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._over = True
         if self._fd >= 0:
             self._loop.remove(self._fd)
@@ -85,7 +85,7 @@ def from_descriptor(loop: Loop, transport: Transport, fd: int) -> InputBroadcast
 
 
 def from_blocks(loop: Loop, transport: Transport, blocks: Iterator[bytes]) -> InputBroadcast:
-    """Return the broadcast of blocks that are made as they are sent; an empty block is skipped."""
+    """Return the broadcast of blocks that are made during sending; empty blocks are skipped."""
     full = filter(None, blocks)
     return InputBroadcast(loop, transport, lambda: next(full, b""))
 

@@ -1,4 +1,4 @@
-"""The types of what `dsrun-exec --json` prints: see `common.formats`."""
+"""The JSON types of `dsrun-exec --json`: see `common.formats`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints the output of hosts line by line as it comes, for `--no_fold`."""
+"""Prints the output of hosts line by line as it arrives, for `--no_fold`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HostLines:
     """The output of all hosts on the console.
 
     Attributes:
-        receivers: who takes the output of each host and stream.
+        receivers: the receiver of each host's and stream's output.
     """
 
     def __init__(self, console: Console, transport: Transport) -> None:

@@ -1,16 +1,16 @@
-"""Drops what a login shell prints before the mark of a command. Pure."""
+"""Drops a login shell's output before the mark of a command. Pure."""
 
 from __future__ import annotations
 
 NOISE = 64 * 1024
-"""Bytes kept of what comes before the mark."""
+"""Bytes kept of the output before the mark."""
 
 
 class LoginNoiseFilter:
     """One stream of a session.
 
     Attributes:
-        noise: the bytes before the mark, at most `NOISE` of them.
+        noise: the bytes before the mark, at most `NOISE`.
         found: whether the mark has arrived.
     """
 

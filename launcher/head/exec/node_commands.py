@@ -27,13 +27,13 @@ class NodeCommands:
         on_event: Callable[[HostEvent, Taken], None],
         on_room: Callable[[], None],
     ) -> None:
-        """Prepare it.
+        """Prepare a command.
 
         Args:
-            commands: those of the fleet.
-            on_event: called with every event, and with what to call once an output is done with:
+            commands: the commands of the fleet.
+            on_event: called with each event and a function to call when an output is consumed;
                 until then the node sends no more than a window.
-            on_room: called when a node has taken input.
+            on_room: called when a node has consumed input.
         """
         self._commands = commands
         self._on_event = on_event
@@ -42,7 +42,7 @@ class NodeCommands:
         self._running: list[RunningCommands] = []
 
     def begin(self, nodes: Sequence[NodeConnection], command: HostCommand) -> None:
-        """Start it on these nodes."""
+        """Start the command on these nodes."""
         reading = [node for node in nodes if node.name in command.readers]
         others = [node for node in nodes if node.name not in command.readers]
         for some, reads in ((reading, True), (others, False)):
@@ -61,7 +61,7 @@ class NodeCommands:
         return self._reading.unread if self._reading is not None else 0
 
     def send(self, data: bytes) -> None:
-        """Send input to the nodes that read it; b"" ends it."""
+        """Send input to the nodes that read input; b"" ends it."""
         if self._reading is not None:
             self._reading.feed(data)
 

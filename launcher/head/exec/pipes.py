@@ -39,7 +39,7 @@ class InPipe:
             self._loop.add_reader(self._fd, self._on_ready)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the pipe."""
         if self.open:
             self._loop.remove(self._fd)
             os.close(self._fd)
@@ -69,7 +69,7 @@ class InPipe:
 
 
 class OutPipe:
-    """Writes to a pipe in order; what the reader does not take is dropped once it has gone."""
+    """Writes to a pipe in order; drops the rest when the reader has gone."""
 
     def __init__(self, loop: Loop, fd: int, on_room: Callable[[], None]) -> None:
         self._loop = loop
@@ -90,13 +90,13 @@ class OutPipe:
             self._write()
 
     def finish(self) -> None:
-        """Close it once everything is written."""
+        """Close the pipe once everything is written."""
         self._finished = True
         if not self._blocks:
             self.close()
 
     def close(self) -> None:
-        """Close it, and drop what was not written."""
+        """Close the pipe, and drop unwritten data."""
         if self._fd >= 0:
             self._loop.remove(self._fd)
             os.close(self._fd)

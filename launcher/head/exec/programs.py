@@ -1,4 +1,4 @@
-"""Programs of dsrun on hosts (`node.programs`), each with arguments and an input of its own.
+"""Programs of dsrun on hosts (`node.programs`), each with separate arguments and input.
 
 They print lines. `FleetPrograms` runs them over a fleet, `HoldPrograms` over a hold.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
             ...
 
         def stop(self) -> None:
-            """End it wherever it runs; each host's end is reported as ever."""
+            """Stop the program on all hosts; each host's end is still reported."""
             ...
 
     class NodePrograms(Protocol):
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
         Attributes:
             names: the hosts, in order.
-            loop: calls what a program reports.
+            loop: the loop for callbacks.
         """
 
         names: Sequence[str]
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
             Args:
                 program: its name.
-                arguments: for each host on which it is started.
+                arguments: the arguments for each host of the program.
                 on_line: called from the loop with a host, and a line that the program has printed
                     there, without its line feed.
                 on_end: called from the loop once for each host, with its exit code as a shell has
@@ -62,7 +62,7 @@ LONGEST = 8 * 1024 * 1024
 """Bytes of a line: a program that prints a longer one is ended."""
 
 TAIL = 2000
-"""Bytes kept of what a program prints on its standard error."""
+"""Bytes kept of a program's standard error."""
 
 
 class ProgramOutput:
@@ -92,7 +92,7 @@ class ProgramOutput:
         return not self._ended
 
     def end(self, code: int, why: str) -> None:
-        """Report the end, unless that was done; without a reason it is the last line of errors."""
+        """Report the end, unless already done; by default the reason is the last line of errors."""
         if self._rest:
             self._line(bytes(self._rest))
         if self._ended:

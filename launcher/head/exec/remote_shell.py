@@ -1,6 +1,6 @@
 """Text for a host's shell that runs one command, and ends it with the session. Pure.
 
-The login shell, whatever it is, only runs `BOOT`; a POSIX shell reads the rest from its standard
+The login shell, of whatever kind, only runs `BOOT`; a POSIX shell reads the rest from its standard
 input. Output of a start-up file comes before the mark and is not the command's output. When the
 session's input ends, the session is over: the command's process group gets SIGTERM, and SIGKILL
 after `GRACE`.
@@ -25,19 +25,19 @@ PIECE = 1 << 20
 
 _END = f'trap "" TERM; kill -TERM 0; sleep {GRACE}; kill -KILL 0'
 
-# The shell's own standard error is closed, as it would tell of every signal that it sees.
+# The shell's own standard error is closed: it would report every signal.
 _OPEN = "exec 3<&0 4>&2 </dev/null 2>/dev/null; e=; trap e=1 TERM; "
 
 _RUN = "(exec 2>&4 3<&- 4>&-; %(begin)sexec %(words)s)"
 
-# Once the session has ended, what the command has left behind gets its time as well.
+# After the end of the session, leftovers of the command get their time as well.
 _EXIT = 'c=$?; [ "$e" ] || kill -KILL $w; exit $c'
 
 # The watcher's `read` returns when the session ends.
 _WATCHED = f"{_OPEN}{{ read -r _ <&3; {_END}; }} >/dev/null 4>&- & w=$!; {_RUN}; {_EXIT}"
 
 # Each piece of input comes after its length. `head` reads no byte more than that. The feeder's
-# first line is its own pid, for the other end of the pipe to end it with the command.
+# first line is its own pid, with which the other end of the pipe ends it together with the command.
 _FED = (
     f"{_OPEN}{{ sh -c 'echo $PPID'; "
     'while read -r n && [ "$n" -gt 0 ]; do head -c "$n" || break; done; '
@@ -70,7 +70,7 @@ def script(command: HostCommand, mark: str, *, reads: bool) -> bytes:
 
 
 def pieces(data: bytes) -> list[bytes]:
-    """Return input as it is sent, in pieces; b"" ends it."""
+    """Return input in the pieces that are sent; b"" ends it."""
     parts = [data[at : at + PIECE] for at in range(0, max(1, len(data)), PIECE)]
     return [b"%d\n%s" % (len(part), part) for part in parts]
 

@@ -14,7 +14,7 @@ IN_MEMORY = 256 * 1024
 """Bytes of one output kept in memory; more goes to a temporary file."""
 
 MOST = 1 << 30
-"""Bytes of one output that are kept at all."""
+"""Maximum bytes kept of one output."""
 
 TIMED_OUT = 124
 """The exit code of a command that was ended by --timeout, as timeout(1) has it."""
@@ -31,10 +31,10 @@ class Captured:
         self._file: _UnnamedFile | None = None
 
     def add(self, data: bytes) -> None:
-        """Append to it.
+        """Append data.
 
         Raises:
-            OSError: it is too long, or there is no room for the temporary file.
+            OSError: the output is too long, or there is no room for the temporary file.
         """
         self._size += len(data)
         if self._size > MOST:
@@ -47,7 +47,7 @@ class Captured:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal outputs; b"" for an empty one."""
+        """A key shared by equal outputs; b"" for an empty output."""
         return bytes(self._data) if self._file is None else self._file.digest
 
     def blocks(self) -> Iterator[bytes]:
@@ -55,7 +55,7 @@ class Captured:
         return iter([bytes(self._data)]) if self._file is None else self._file.blocks()
 
     def close(self) -> None:
-        """Drop it."""
+        """Delete the output."""
         if self._file is not None:
             self._file.close()
 
@@ -76,12 +76,12 @@ class _UnnamedFile:
         return self._hash.hexdigest()
 
     def add(self, data: bytes) -> None:
-        """Append to it."""
+        """Append data."""
         self._file.write(data)
         self._hash.update(data)
 
     def close(self) -> None:
-        """Close it; it is gone."""
+        """Close the file, which removes it."""
         self._file.close()
 
     def blocks(self) -> Iterator[bytes]:
@@ -96,9 +96,9 @@ class HostResult:
 
     Attributes:
         host: its name.
-        outputs: what the command has written, by stream (1, 2).
+        outputs: the output of the command, by stream (1, 2).
         code: the command's exit code as a shell reports it; None if it has none.
-        cause: why it has none.
+        cause: the reason for a missing exit code.
     """
 
     def __init__(self, host: str) -> None:

@@ -43,7 +43,7 @@ class ShellSession:
             on_room: called when the command begins, and when the process has taken input.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the process cannot be started.
         """
         self._loop = loop
         self._on_data = on_data
@@ -75,7 +75,7 @@ class ShellSession:
 
     @property
     def backlog(self) -> int:
-        """Bytes of input that the process has not taken."""
+        """Bytes of input that the process has not read."""
         return self._input.backlog
 
     def begin(self, command: HostCommand, *, reads: bool) -> None:
@@ -137,7 +137,7 @@ def _pidfd(started: StartedChild) -> int:
     """Return a pidfd of a process.
 
     Raises:
-        OSError: there is none; the process has been ended.
+        OSError: there is no pidfd; the process has been ended.
     """
     try:
         return os.pidfd_open(started.pid)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def show_folded(results: Sequence[HostResult]) -> None:
-    """Print every different output once, with its hosts; each on the stream that it was written to.
+    """Print every different output once, with its hosts, on its original stream.
 
     Raises:
         OSError: a stream cannot be written.
@@ -70,7 +70,7 @@ def as_json(results: Sequence[HostResult]) -> str:
 
 
 def _output(result: HostResult) -> HostOutputJson:
-    """Return outputs as text, and in base64 those that are not UTF-8."""
+    """Return outputs as text, and those that are not UTF-8 in base64."""
     stdout, stderr = (b"".join(result.outputs[stream].blocks()) for stream in (1, 2))
     made: HostOutputJson = {
         "node": result.host,
@@ -93,7 +93,7 @@ def _base64(data: bytes) -> str:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write everything, and wait as long as that takes.
+    """Write all data, however long that takes.
 
     Raises:
         OSError: the stream cannot be written.

@@ -29,7 +29,7 @@ FAN_OUT = 256
 """Sessions at a time."""
 
 SSH_FAILED = 255
-"""The exit code of `ssh` itself (ssh(1)); a command may have it, too."""
+"""The exit code of `ssh` itself (ssh(1)); a command may end with this code, too."""
 
 LOST = re.compile(
     r"^(Connection (to|reset|closed)|client_loop:|Timeout, server|packet_write_wait:"
@@ -65,7 +65,7 @@ class SshHosts:
         self._paused = self._stopping = False
 
     def start(self, command: HostCommand) -> None:
-        """Start it on the first `FAN_OUT` hosts; the others follow as these end."""
+        """Start the command on the first `FAN_OUT` hosts; the others follow as these end."""
         self._command = command
         if command.readers:
             self._most = len(self.hosts)  # input is sent to all at once
@@ -73,13 +73,13 @@ class SshHosts:
         self._start_more()
 
     def send(self, data: bytes) -> None:
-        """Send input to the hosts that read it."""
+        """Send input to the hosts that read input."""
         made = pieces(data)  # once: all hosts share the memory
         for host in self._command.readers & self._sessions.keys():
             self._sessions[host].send(made)
 
     def backlog(self) -> int:
-        """Return the number of bytes of input that the slowest host has yet to take."""
+        """Return the number of bytes of input that the slowest host has not read."""
         waiting = {host.name for host in self._waiting} & self._command.readers
         reading = [self._sessions[host] for host in self._command.readers & self._sessions.keys()]
         if waiting or not all(session.began for session in reading):
@@ -93,7 +93,7 @@ class SshHosts:
             session.pause(paused)
 
     def stop(self) -> None:
-        """End every command, and start no more."""
+        """Stop all commands, and start no more."""
         self._stopping = True
         for session in self._sessions.values():
             session.hang_up()
@@ -103,7 +103,7 @@ class SshHosts:
             self.on_event(HostFailed(self._waiting.popleft().name, STOPPED, began=False))
 
     def close(self) -> None:
-        """End the sessions that are still open; a shell ends its command without us."""
+        """End the open sessions; a shell then ends its command by itself."""
         for session in self._sessions.values():
             session.hang_up()
             session.kill()

@@ -42,7 +42,7 @@ _BODILESS = (
     *(tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE),
     *(tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE),
 )
-"""Kinds whose size is not that of a body (POSIX, ustar); any other, known or not, has one."""
+"""Types whose size field counts no body (POSIX, ustar); all other types have a body."""
 
 _RECORD = re.compile(rb"([0-9]{1,9}) ([^=]+)=")
 
@@ -56,16 +56,16 @@ class Unpacker:
 
     Attributes:
         skipped: the name of the first member that is neither a file nor a folder, or "".
-        files: how many files were written.
+        files: the number of files written.
     """
 
     def __init__(self, folder: str, names: Sequence[str], log: Log) -> None:
         """Prepare to unpack; the folder is made with the first member.
 
         Args:
-            folder: where to write.
+            folder: the destination.
             names: the only names that members may have, or begin with as a folder.
-            log: prints what went wrong here because of the archive.
+            log: prints a message about a problem of the archive.
         """
         self._folder = folder
         self._names = frozenset(names)
@@ -169,7 +169,7 @@ class Unpacker:
         """Return the parts of a member's path.
 
         Raises:
-            BadArchive: it was not asked for, or leads out of the folder.
+            BadArchive: the member was not requested, or leads out of the folder.
         """
         if len(name.encode("utf-8", "surrogateescape")) > LONGEST_PATH:
             raise BadArchive("a name is too long")
@@ -197,7 +197,7 @@ class Unpacker:
         *folders, name = self._parts(info.name)
         self._parent = self._open_folder(folders)
         with suppress(FileNotFoundError):
-            os.unlink(PART, dir_fd=self._parent)  # whatever it is: opening a pipe might wait
+            os.unlink(PART, dir_fd=self._parent)  # any kind of file: opening a pipe might wait
         self._file = os.open(PART, _NEW, 0o600, dir_fd=self._parent)
 
         def finish() -> None:
@@ -225,7 +225,7 @@ def _check_numbers(info: tarfile.TarInfo) -> None:
     """Check those that are used.
 
     Raises:
-        BadArchive: no file has them.
+        BadArchive: no file has these names.
     """
     if not 0 <= info.size < MOST:
         raise BadArchive(f"a size of {info.size:.3g} bytes")

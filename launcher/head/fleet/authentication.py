@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class TokenVerifier:
-    """Authenticates node launchers started by an engine, each by the token that it has printed.
+    """Authenticates node launchers started by an engine, each by the token that it printed.
 
     Attributes:
-        on_token: called with the name of a node whose token has arrived: it may have dialled
+        on_token: called with the name of a node whose token has arrived; the node may have dialled
             already.
     """
 
@@ -47,7 +47,7 @@ class TokenVerifier:
             admit: called with the rank of each node, and its connection.
             on_misplaced: called with the rank of a node that claims to be another, or that the
                 engine has started on another host, and the reason.
-            returns: whether lost nodes may dial again, so that the set is never complete.
+            returns: whether lost nodes may dial again; the set is then never complete.
         """
         self._nodes = nodes
         self._returns = returns
@@ -89,7 +89,7 @@ class TokenVerifier:
         """Return whether a caller has its node's token; False while that has not arrived yet.
 
         Raises:
-            Rejected: it has another token, or the node is connected already.
+            Rejected: the caller has another token, or the node is connected already.
         """
         rank = self._rank(credentials.node)
         claim = self._claims.valid(rank)
@@ -114,7 +114,7 @@ class TokenVerifier:
         )
 
     def _rank(self, name: str) -> int:
-        """Return the rank of the node that a caller claims to be, -1 if it is none."""
+        """Return the rank of the node that a caller claims to be; -1 if there is no such node."""
         try:
             node = place(name, self._nodes)
         except WrongNode:
@@ -159,7 +159,7 @@ class SecretVerifier:
         """Return True for a caller that knows the secret.
 
         Raises:
-            Rejected: it does not.
+            Rejected: the caller does not know the secret.
         """
         proof = auth.prove(self._secret, self._fingerprint, f"node {credentials.node}")
         if not auth.same(proof, credentials.proof) or credentials.node not in self._ranks:

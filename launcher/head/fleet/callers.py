@@ -1,10 +1,10 @@
 """Connections that are not authenticated yet, and the choice of one to drop at the limit. Pure.
 
-Anybody who can reach the port can connect to it, so the number of connections is limited. At the
-limit, the source with the most connections loses one: first those that have sent nothing, the
-oldest first, then those within the handshake, then those whose token has not arrived yet. A node
-launcher sends at once, so it is displaced neither by a flood of silent connections from its own
-source (a NAT, a pod network) nor by any from elsewhere; if it is dropped all the same, it dials
+Anybody who can reach the port can connect, so the number of connections is limited. At the
+limit, the source with the most connections loses one. Connections without data go first, the oldest
+of them before others; then those in the handshake; then those whose token has not arrived yet. A
+node launcher sends at once. It is displaced neither by a flood of silent connections from its own
+source (a NAT, a pod network) nor by any from elsewhere. If it is dropped nevertheless, it dials
 again.
 """
 
@@ -43,7 +43,7 @@ class Caller:
 
     Attributes:
         source: the address it comes from, as returned by `source_of`.
-        stage: how far it has come.
+        stage: its progress.
         line: its stream, once the handshake is done.
         credentials: its credentials, once it has sent them.
     """

@@ -1,4 +1,4 @@
-"""Which node each node launcher is, by what the nodes' outputs say. Pure.
+"""The node that each node launcher is, according to the output of the nodes. Pure.
 
 The label of an output tells the node that speaks (`backends.dial_command`), and so its place. But
 an engine may give its tasks another order than it was asked for, and its label is a number. So a
@@ -55,7 +55,7 @@ class Claims:
         self._valid: dict[int, Claim] = {}
 
     def has(self, speaker: int) -> bool:
-        """Return whether this node has said who it is."""
+        """Return whether this node has named itself."""
         return speaker in self._by_speaker
 
     def valid(self, place: int) -> Claim | None:
@@ -71,13 +71,13 @@ class Claims:
         judged = self._by_speaker.values() if everyone else [claim] * claim.is_own
         accepted = list(filter(self._is_acceptable, judged))
         self._valid |= {one.place: one for one in accepted}
-        # Those before the second one are refused already, or valid.
+        # Those before the second one have been refused, or are valid.
         latest = rivals if len(rivals) == 2 else rivals[2:][-1:]
         wrong = [one for one in latest if one != self._valid.get(one.place)]
         return ClaimVerdict(accepted, [(one, _other(rivals, one)) for one in wrong])
 
     def forget(self, rank: int) -> None:
-        """Forget what this node has said, and who has claimed its place: it is started again."""
+        """Forget a node's statements, and the claims to its place: it is being started again."""
         self._valid.pop(rank, None)
         for claim in self._by_place.pop(rank, []):
             self._by_speaker.pop(claim.speaker, None)

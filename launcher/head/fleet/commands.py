@@ -27,7 +27,7 @@ WINDOW = 256 * 1024
 """Bytes of output, and of input, of a command on a node that may be on their way."""
 
 BLOCK = 64 * 1024
-"""The most bytes that a node sends at a time: it may exceed its credit by as many."""
+"""Maximum bytes that a node sends at a time; it may exceed its credit by this number."""
 
 
 class CommandSpec(NamedTuple):
@@ -40,7 +40,7 @@ class CommandSpec(NamedTuple):
         env: variables in addition to those of each node.
         workdir: the folder it runs in, "" for the user's home there.
         stdin: whether it is fed; else its standard input is /dev/null.
-        seconds: after which it is stopped, 0 for never.
+        seconds: the time limit, 0 for none.
     """
 
     argv: Sequence[str]
@@ -60,7 +60,7 @@ class CommandOutput(NamedTuple):
 
 
 class CommandEnded(NamedTuple):
-    """A command has ended, and none of its processes is left on its node.
+    """The end of a command on a node, where none of its processes is left.
 
     Attributes:
         code: the exit code, or minus the number of the signal that ended the command; 126 or 127,
@@ -85,7 +85,7 @@ class CommandLost(NamedTuple):
 
 
 class CommandInputTaken(NamedTuple):
-    """A node has consumed input, so that more can be fed: see `RunningCommands.unread`."""
+    """A node has consumed input, and more can be fed: see `RunningCommands.unread`."""
 
     node: NodeConnection
 
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 
 
 class FleetCommands:
-    """Runs commands on the nodes of a fleet, which has one of these: `NodeFleet.commands`."""
+    """Runs commands on the nodes of a fleet; part of the fleet: `NodeFleet.commands`."""
 
     def __init__(self, fleet: NodeFleet) -> None:
         self._fleet = fleet
@@ -115,7 +115,7 @@ class FleetCommands:
 
         Args:
             nodes: first connections of the fleet's nodes, connected or lost.
-            command: what to run there.
+            command: the command.
             on_event: called from the loop with every event.
         """
         number = next(self._ids)
@@ -160,7 +160,7 @@ class FleetCommands:
 
 
 class _NodeCommand:
-    """A command on one node: the bytes of its streams that are on their way."""
+    """A command on one node: the bytes of its streams that are in flight."""
 
     def __init__(self, on_close: Callable[[str], None]) -> None:
         self.on_close = on_close
@@ -187,12 +187,12 @@ class RunningCommands:
 
     @property
     def nodes(self) -> list[NodeConnection]:
-        """The nodes on which it has not ended."""
+        """The nodes on which the command still runs."""
         return list(self._parts)
 
     @property
     def unread(self) -> int:
-        """Bytes of input that some node has not taken yet; feed more only below `WINDOW`."""
+        """Bytes of input that some node has not read; feed more only below `WINDOW`."""
         return max((part.unread for part in self._parts.values()), default=0)
 
     def begin(self, frame: bytes) -> None:
@@ -223,7 +223,7 @@ class RunningCommands:
             node.send(frames.pack_for(frames.EXEC_INPUT, self._number, data))
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """Signal the command on all nodes; its processes that live two seconds later are killed."""
+        """Signal the command on all nodes, and kill its remaining processes two seconds later."""
         for node in tuple(self._parts):
             node.send(frames.pack_for(frames.EXEC_STOP, self._number, bytes([number])))
 
@@ -239,7 +239,7 @@ class RunningCommands:
         """Handle output.
 
         Raises:
-            BadFrame: it exceeds the credit, or the command does not run there.
+            BadFrame: the output exceeds the credit, or the command does not run there.
         """
         part = self._part(node)
         part.untaken += len(data)
@@ -248,10 +248,10 @@ class RunningCommands:
         self._emit(CommandOutput(node, stream, data))
 
     def on_took(self, node: NodeConnection, size: int) -> None:
-        """Count input that the command has taken.
+        """Count input that the command has read.
 
         Raises:
-            BadFrame: it is more than was sent, or the command does not run there.
+            BadFrame: the count exceeds the sent bytes, or the command does not run there.
         """
         part = self._part(node)
         if size > part.unread:
@@ -260,10 +260,10 @@ class RunningCommands:
         self._emit(CommandInputTaken(node))
 
     def on_exit(self, node: NodeConnection, ended: command_messages.CommandExit) -> None:
-        """Handle its end on a node.
+        """Handle the end of the command on a node.
 
         Raises:
-            BadFrame: it does not run there.
+            BadFrame: the command does not run there.
         """
         node.on_close.remove(self._part(node).on_close)
         self._remove(node)

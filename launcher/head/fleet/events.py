@@ -63,7 +63,7 @@ class NodeSilent(NamedTuple):
 class NodeEnded(NamedTuple):
     """A node's session has ended; the cause is the backend's, "" for an ordinary end.
 
-    This event comes before there is a connection, or after it has ended.
+    This event precedes or follows the connection.
     """
 
     node: NodeConnection

@@ -1,4 +1,4 @@
-"""The connected node launchers, which outlive single programs: each run borrows some of them."""
+"""The connected node launchers, which outlive single programs and are lent to runs."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ class NodeFleet:
 
             self._lanes = FleetLanes(self)
 
-    # -- what runs on it --------------------------------------------------------------------
+    # -- users of the fleet -------------------------------------------------------------------
 
     def lend(self, nodes: Sequence[NodeConnection], on_event: Callable[[FleetEvent], None]) -> None:
-        """Lend these nodes to a run: `on_event` gets their events, and those of their engine."""
+        """Lend nodes to a run: `on_event` gets their events, and those of their engine."""
         self._runs.append(on_event)
         for node in nodes:
             self.lend_more(node, on_event)
@@ -187,16 +187,16 @@ class NodeFleet:
 
     @cached_property
     def commands(self) -> FleetCommands:
-        """The commands that run on the nodes, beside runs; imported for the first command."""
+        """The commands on the nodes, beside runs; imported for the first command."""
         from .commands import FleetCommands
 
         return FleetCommands(self)
 
     def dismiss(self, node: NodeConnection, reason: str) -> None:
-        """Keep other runs off a connection whose last run has left workers on the node.
+        """Keep other runs off a connection whose last run left workers on the node.
 
-        The connection is closed, so that the node ends the workers. If something else needs it, it
-        stays open, and is set aside until the workers have ended.
+        The connection is closed, and the node then ends the workers. If something else uses the
+        connection, it stays open, and is set aside until the workers have ended.
         """
         if node.on_close and self._lanes is not None:
             self._lanes.set_aside(node)
@@ -209,7 +209,7 @@ class NodeFleet:
         return ", ".join(node.name for node in self.nodes.values())
 
     def find(self, node: Node) -> NodeConnection | None:
-        """Return a connection to a plan's node, found by the host's name; None if there is none.
+        """Return a connection to a plan's node, found by host name; None if there is none.
 
         If a run uses the node, and the fleet `shares` its nodes, return another connection to it.
         """
@@ -229,7 +229,7 @@ class NodeFleet:
         return [] if self._lanes is None else self._lanes.connections
 
     def _all(self) -> list[NodeConnection]:
-        """Return all connections; a lane comes after the first one of its node."""
+        """Return all connections; lanes come after the first connection of their node."""
         return [*self.nodes.values(), *self._over_lanes]
 
     def disconnect(self) -> None:
@@ -320,7 +320,7 @@ class NodeFleet:
     # -- frames of nodes --------------------------------------------------------------------
 
     def _on_frame(self, node: NodeConnection, kind: int, body: bytes) -> None:
-        """Handle a frame. This is a boundary: bad data of a node ends its connection, and no more.
+        """Handle a frame. This is a boundary: bad data of a node ends only its connection.
 
         Raises:
             BadFrame: the frame is not valid, or its handler failed for any reason.
@@ -378,10 +378,10 @@ class NodeFleet:
             self._lose(NodeDisconnected(node, reason, fault, self._dial is not None, lost))
 
     def _lose(self, event: NodeDisconnected | NodeSilent) -> None:
-        """Close a connection, and emit its loss to the run that has used it.
+        """Close a connection, and report the loss to the run that used it.
 
         The callbacks of the closing may end that run. They may also lend the node to another run,
-        which then knows of the loss already.
+        which then already knows of the loss.
         """
         node, user = event.node, event.node.on_event
         node.close(event.lost)
@@ -399,12 +399,12 @@ class NodeFleet:
     # -- heartbeats -------------------------------------------------------------------------
 
     def expect_beats(self, node: NodeConnection) -> None:
-        """Expect heartbeats of a node from now on: it has been sent START."""
+        """Start to expect heartbeats of a node, which has been sent START."""
         node.beats = True
         node.reset_silence(self.loop.clock())
 
     def watch(self) -> None:
-        """Send heartbeats to all nodes from now on, and check that theirs arrive."""
+        """Start to send heartbeats to all nodes, and to check theirs."""
         self._heartbeats.begin()
 
     def is_doubtful(self, node: NodeConnection) -> bool:

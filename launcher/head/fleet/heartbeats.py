@@ -42,7 +42,7 @@ class FleetHeartbeats:
         self._begun = self._ended = False
 
     def begin(self) -> None:
-        """Send heartbeats from now on, and check that those of the nodes arrive."""
+        """Start to send heartbeats, and to check those of the nodes."""
         if not self._begun:
             self._begun = True
             self._due = self._loop.clock()
@@ -53,7 +53,7 @@ class FleetHeartbeats:
         self._ended = True
 
     def count_anew(self) -> None:
-        """Treat every node as heard from just now: frames may have arrived without being read."""
+        """Restart the count of silence for all nodes: frames may have arrived unread."""
         self._due = self._loop.clock()
         for node in self._nodes():
             node.reset_silence(self._due)
@@ -76,7 +76,7 @@ class FleetHeartbeats:
         self._loop.call_later(self._due - now, self._beat)
 
     def _compare(self, now: float) -> None:
-        """Note on all nodes if they seem to have fallen silent at the same moment.
+        """Record on all nodes whether they seem to have fallen silent at one moment.
 
         Each node sends sixteen heartbeats per lease, not at the same times as the others.
         """

@@ -49,7 +49,7 @@ def _nameless(cause: str, host: str) -> str:
 def some_of(names: Sequence[str], more: int = 0) -> str:
     """Return hosts in few words, as in `n1 .. n9, login` or `a, b and 12 more`.
 
-    `more` hosts are counted, but have no names here.
+    `more` hosts are only counted.
     """
     runs = runs_of(names)
     rest = more + sum(len(run) for run in runs[NAMED:])

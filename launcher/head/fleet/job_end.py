@@ -1,4 +1,4 @@
-"""Ends what a job has left on the nodes of a fleet that was connected for this alone."""
+"""Ends the leftovers of a job on the nodes of a fleet that was connected for this purpose."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MARGIN = 30.0
 
 
 class JobEnd:
-    """Sends the order to every node that connects, until all have answered or are given up.
+    """Sends the order to each node that connects, until all have answered or been given up.
 
     Attributes:
-        outcomes: what each host has answered.
-        unreached: why there is no answer, by host.
+        outcomes: the answer of each host.
+        unreached: the reason for a missing answer, by host.
     """
 
     def __init__(self, fleet: NodeFleet, order: EndJob, patience: float) -> None:
-        """Expect an answer of all nodes; `patience` is the time for them to connect, in seconds."""
+        """Expect an answer from each node; `patience` is the time for connections, in seconds."""
         self.outcomes: dict[str, EndedJob] = {}
         self.unreached: dict[str, str] = {}
         self._fleet = fleet

@@ -1,8 +1,8 @@
 """Further node launchers on connected nodes, over the control lines of the first ones: lanes.
 
 A run that finds a node in use gets a lane there: a connection like any other, whose bytes travel in
-LANE frames. A lane of a node that is not connected yet waits for that. Lanes are lost with the
-first connection of their node, and are kept for later runs.
+LANE frames. A lane waits for its node to connect. Lanes are lost with the first connection of their
+node, and are kept for later runs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ BLOCK = 256 * 1024
 
 
 class LaneStream(SessionStream):
-    """The stream of a lane; it has no descriptors, so its owner tells it what has arrived.
+    """The stream of a lane; it has no descriptors, and its owner feeds it data.
 
     Attributes:
-        on_arrival: called when something has arrived, or the stream has ended.
+        on_arrival: called after new data, or the end of the stream.
     """
 
     def __init__(self, number: int, send: Callable[[bytes], None]) -> None:
@@ -44,7 +44,7 @@ class LaneStream(SessionStream):
         self._ended = self._closed = False
 
     def feed(self, data: bytes) -> None:
-        """Take bytes that have arrived; b"" is the end."""
+        """Add data that has arrived; b"" marks the end."""
         if self._closed:
             return
         self._arrived += data
@@ -76,7 +76,7 @@ class FleetLane:
 
     Attributes:
         first: the connection that carries it.
-        connection: what a run uses; None once that has another lane.
+        connection: the connection for a run; None once it has another lane.
     """
 
     def __init__(self, first: NodeConnection, connection: NodeConnection, number: int) -> None:
@@ -143,7 +143,7 @@ class FleetLanes:
                 self._open(first, connection)
 
     def set_aside(self, first: NodeConnection) -> None:
-        """Kill the workers on a connection that other things need, and wait for their end."""
+        """Kill the workers on a connection that has other users, and wait for their end."""
         first.on_event = self._on_aside
         first.send(messages.pack(frames.STOP, messages.Stop(signal.SIGKILL, 0.0)))
 
@@ -172,7 +172,7 @@ class FleetLanes:
         self._lanes[number] = lane = FleetLane(first, connection, number)
         lane.stream.on_arrival = self._fleet.open(connection, lane.stream).receive
 
-    # -- what comes of them ------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------
 
     def _lane(self, first: NodeConnection, number: int) -> FleetLane:
         lane = self._lanes.get(number)
@@ -185,7 +185,7 @@ class FleetLanes:
         self._lane(first, number).stream.feed(data)
 
     def _on_end(self, first: NodeConnection, body: bytes) -> None:
-        """Handle the end of a lane's process, and say why it has ended."""
+        """Handle the end of a lane's process, and report the reason."""
         end = messages.unpack(command_messages.LaneEnd, body)
         lane = self._lane(first, end.id)
         lane.stream.feed(b"")
@@ -212,7 +212,7 @@ class FleetLanes:
         self.forget_unused()
 
     def on_first_ended(self, first: NodeConnection, cause: str) -> None:
-        """Pass on why a node's session has ended to the runs that have lost a lane with it."""
+        """Report the end of a node's session to the runs that lost a lane with it."""
         for connection in self._awaiting.pop(first, ()):
             connection.close(cause)
             self._unexplained.setdefault(first, []).append(connection)

@@ -1,7 +1,7 @@
 """The port that node launchers dial: TLS handshake, authentication, hand-over.
 
-Anybody may be at the other end. Nothing that an unauthenticated caller sends or fails to send has
-any effect except that it loses its connection.
+Anybody may be at the other end. An unauthenticated caller can have no effect other than the loss
+of its own connection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
             """Return whether a caller is authenticated; False while that is not known yet.
 
             Raises:
-                Rejected: it is not.
+                Rejected: the caller is not authenticated.
             """
 
         def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
@@ -73,7 +73,7 @@ class Listener:
         Args:
             loop: the event loop.
             context: with the certificate.
-            addresses: addresses of this machine, "" for all of them.
+            addresses: addresses of this machine; "" for all.
             port: the port on every address, 0 for a free one.
             verifier: authenticates callers, and takes over their connections.
             on_rejected: called for every rejected caller with its source and the reason.
@@ -147,8 +147,8 @@ class Listener:
     def _serve(self, caller: Caller, step: Callable[[Caller], bool]) -> None:
         """Take the next step with a caller; any failure only rejects that caller.
 
-        The boundary behind which nothing that an unauthenticated caller does reaches the loop:
-        sockets, OpenSSL and parsers fail in more ways than can be listed.
+        This is a boundary: no error of an unauthenticated caller may reach the loop. Sockets,
+        OpenSSL and parsers fail in more ways than can be listed.
         """
         if caller not in self._callers:
             return

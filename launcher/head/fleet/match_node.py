@@ -1,8 +1,8 @@
-"""Which node of the plan a node launcher started by an engine is. Pure.
+"""The plan's node for a node launcher that an engine started. Pure.
 
-The engine's order need not be that of the hostfile: Slurm sorts. So the host's name decides if the
-plan has it, and the engine's task number if the hosts have other names there (an address, an
-alias) or several tasks share a host. If the two contradict each other, the start fails.
+The engine's order need not be that of the hostfile: Slurm sorts. If the plan has the host's name,
+the name decides. If not (an address, an alias), or if several tasks share a host, the engine's task
+number decides. If the two contradict each other, the start fails.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 MOST_NAMES = 4
 """Names of one host that are compared: the engine's and its own (`node.engine_task`)."""
 
-# int() accepts more: digits of all scripts, and thousands of them.
+# int() accepts more: digits of all scripts, in any number.
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
 class WrongNode(Exception):
-    """The engine has started a task on another host than the plan has for it."""
+    """The engine has started a task on another host than the plan intends."""
 
 
 def place(identity: str, nodes: Sequence[Node]) -> Node | None:
-    """Return the node that a caller is, or None if it is none of them.
+    """Return the node that a caller is, or None if there is no such node.
 
     Args:
         identity: a host's name as the plan has it, or "INDEX@NAME,NAME" as returned by
             `node.engine_task.task_identity`.
-        nodes: the nodes that were started, in the order in which the engine was given them.
+        nodes: the nodes that were started, in the order passed to the engine.
 
     Raises:
         WrongNode: the number belongs to one node, and the name to another.

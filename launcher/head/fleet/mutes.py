@@ -1,4 +1,4 @@
-"""Sessions that run without a sign of a node launcher: they are reported, and later given up.
+"""Sessions without a sign of a node launcher: they are reported, and later given up.
 
 A start-up file of a login shell may have executed another program, or the shell waits for input.
 """
@@ -19,16 +19,16 @@ TOLD_AFTER = 10.0
 """Seconds without a sign of any node launcher until a line reports the silent ones."""
 
 SHOWN = 200
-"""Characters of what a session has printed that are shown: the last ones."""
+"""Characters of a session's last output that are shown."""
 
 ADVICE = "does a start-up file of its shell run another program?"
 
 
 class MuteNodes:
-    """Nodes whose sessions run, and whose node launchers have given no sign.
+    """Nodes whose sessions run without a sign of the node launcher.
 
-    As long as others give their first sign, that of the rest is still expected: an engine may take
-    long for thousands of hosts.
+    While some nodes still give their first sign, the others are expected as well: an engine may
+    take long for thousands of hosts.
 
     Attributes:
         pause: seconds until the next look.
@@ -50,7 +50,7 @@ class MuteNodes:
         self._last_sign = 0.0
 
     def look(self, now: float, nodes: Iterable[NodeConnection]) -> dict[str, list[NodeConnection]]:
-        """Look at nodes that are waited for; return those that are given up, by the cause.
+        """Check the awaited nodes; return those to give up, by cause.
 
         `now` is on the clock of `Starting.begun`.
         """
@@ -74,7 +74,7 @@ class MuteNodes:
             self._log(line)
 
     def _printed(self, node: NodeConnection) -> str:
-        """Return the output that came so far instead of a sign, in words."""
+        """Return the output so far, which is not a sign, in words."""
         own, engine = node.starting.said.strip(), self._engine().strip()
         text = own or engine
         shown = one_line(text if len(text) <= SHOWN else f"...{text[-SHOWN:]}")
@@ -83,5 +83,5 @@ class MuteNodes:
 
 
 def _mute_since(node: NodeConnection) -> float | None:
-    """Return since when nothing was heard of its node launcher; None if it was, or is lost."""
+    """Return the start of silence of a node launcher; None if it gave a sign, or is lost."""
     return None if node.state is ConnectionState.LOST else node.starting.mute_since

@@ -35,10 +35,10 @@ class Starting:
     """The progress of the start of a node launcher.
 
     Attributes:
-        begun: when the start began, on a clock that does not count the time in which this process
-            was stopped; infinity before that.
+        begun: the time of the start, on a clock that excludes the time in which this process was
+            stopped; infinity before the start.
         announced: whether the node launcher has announced the token with which it dials.
-        line: the control line, None while there is none.
+        line: the control line; None before there is one.
     """
 
     def __init__(self, begun: float = float("inf")) -> None:
@@ -52,13 +52,13 @@ class Starting:
 
     @property
     def said(self) -> str:
-        """The end of the session's output, without that of the node launcher."""
+        """The end of the session's output, without lines of the node launcher."""
         printed = self.line.noise + self.line.errors if self.line is not None else b""
         return self._heard + printed[-KEPT:].decode("utf-8", "replace")
 
     @property
     def mute_since(self) -> float | None:
-        """When a session without a sign of its node launcher began; None after a first sign."""
+        """The start of a session without a sign of its node launcher; None after a first sign."""
         if self.announced or (self.line is not None and self.line.spoke):
             return None
         return self.begun if self.line is None else max(self.begun, self.line.begun)
@@ -68,8 +68,8 @@ class Silence(NamedTuple):
     """The silence of a node that was lost.
 
     Attributes:
-        seconds: its length; 0.0 if the node was not lost because of it.
-        together: the names of all nodes, if all fell silent at the same moment.
+        seconds: its length; 0.0 if silence was not the reason for the loss.
+        together: the names of all nodes, if all fell silent at one moment.
     """
 
     seconds: float = 0.0
@@ -83,17 +83,17 @@ class NodeConnection:
         origin: the node as the backend knows it; its rank never changes.
         is_lane: whether this is a further connection, through the node's first one.
         state: whether the node is connected.
-        attempt: how many times the node was reached again; events of earlier sessions are ignored.
+        attempt: the number of reconnections; events of earlier sessions are ignored.
         lost: why there is no connection; "" while there is one, or none has been tried.
         cause: the reason for the end of the session, if the backend reports it before the
             connection ends.
-        answered: whether the node has sent HELLO, so that its exit is worth waiting for.
-        beats: whether the node has been sent START, so that heartbeats are expected.
+        answered: whether the node has sent HELLO, and its exit is worth waiting for.
+        beats: whether the node has been sent START, and heartbeats are expected.
         unanswered: the number of JOBs that the node has not answered with HELLO yet.
-        unconfirmed: whether the node owes the heartbeat that confirms a JOB before its checks
-            begin.
-        silence: the silence because of which the node was lost.
-        used: the number of runs that have used the connection.
+        unconfirmed: whether the node has yet to send the heartbeat that confirms a JOB before its
+            checks.
+        silence: the silence that was the reason for the loss.
+        used: the number of runs so far that used the connection.
         returns: whether the run that uses the node has it reached again after a loss.
         on_event: the event handler of the run that uses the node; None between two runs.
         on_close: each is called once, with the reason, when the connection is closed.

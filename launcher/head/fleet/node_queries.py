@@ -1,4 +1,4 @@
-"""Questions of the runner to the nodes of a fleet, whatever runs there."""
+"""Questions of the runner to the nodes of a fleet, independent of runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PATIENCE = 3.0
 """Seconds for nodes to answer."""
 
 MOST_MORE = 12.0
-"""The most seconds that a node may ask for."""
+"""Maximum seconds that a node may ask for."""
 
 NEVER = float("-inf"), float("-inf")
 
 
 class NodeQueries:
-    """Asks nodes; there is one of these per fleet."""
+    """Asks the nodes of one fleet."""
 
     def __init__(self, fleet: NodeFleet) -> None:
         self._fleet = fleet
@@ -45,10 +45,10 @@ class NodeQueries:
         answered: Callable[[dict[NodeConnection, Answer]], None],
         patience: float = PATIENCE,
     ) -> NodeQuestion:
-        """Ask those of these nodes that are connected; return what can drop the question.
+        """Ask the connected ones of these nodes; return an object that can drop the question.
 
-        `answered` is called once from the loop: when all have answered, or with what has come after
-        `patience` seconds. A node may ask for more of them. What comes later is dropped.
+        `answered` is called once from the loop: when all have answered, or with the answers so far
+        after `patience` seconds. A node may ask for more time. Later answers are dropped.
         """
         name, _, shape = question
         asked = [node for node in nodes if node.connected]
@@ -64,7 +64,7 @@ class NodeQueries:
         return opened
 
     def times(self, question: Question[Any, Any]) -> tuple[float, float]:
-        """Return when this was asked, and when the newest answer has come, or is to come.
+        """Return the times of the question, and of the newest answer or its deadline.
 
         Both are on the loop's clock, and minus infinity before the first time.
         """
@@ -89,7 +89,7 @@ class NodeQueries:
 
 
 class NodeQuestion:
-    """One question to some nodes, until all have answered or the time is over.
+    """One question to some nodes, until all have answered or its time is over.
 
     Attributes:
         over: whether it has been answered or dropped.
@@ -103,7 +103,7 @@ class NodeQuestion:
         answered: Callable[[dict[NodeConnection, Answer]], None],
         patience: float,
     ) -> None:
-        """Wait so many seconds for answers of this type."""
+        """Wait `patience` seconds for answers of this type."""
         self.over = False
         self._loop = loop
         self._waiting = set(nodes)
@@ -126,7 +126,7 @@ class NodeQuestion:
         """Add the answer of a node.
 
         Raises:
-            BadFrame: it is not of the type that answers this question.
+            BadFrame: the answer is not of the question's type.
         """
         if node in self._waiting:
             self._keep(node, fields)
@@ -140,7 +140,7 @@ class NodeQuestion:
         self._timer.cancel()
 
     def _expire(self) -> None:
-        """Wait on only for nodes that have time left."""
+        """Wait only for nodes with time left."""
         now = self._loop.clock()
         self._waiting = {node for node in self._waiting if self._put_off.get(node, now) > now}
         self._end_if_all()
@@ -149,7 +149,7 @@ class NodeQuestion:
             self._timer = self._loop.call_later(last - now, self._expire)
 
     def _end_if_all(self) -> None:
-        """Answer with what has come, if nobody is waited for."""
+        """Report the answers if no node is awaited."""
         if not self._waiting and not self.over:
             self.drop()
             self._answered()

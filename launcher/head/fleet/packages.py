@@ -23,7 +23,7 @@ PATIENCE = 20.0
 
 
 class Packages:
-    """The callers that have asked for dsrun, the oldest first; they are not authenticated."""
+    """The callers that have asked for dsrun, oldest first; they are not authenticated."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Packages:
         return caller in self._callers
 
     def expects(self, caller: Caller, digest: bytes) -> bool:
-        """Return whether a caller may ask for this hash: that of the running dsrun, and once."""
+        """Return whether a caller may ask for this hash: once, and only for the running dsrun."""
         own = contents.digest(package_root()).encode()
         return caller not in self._callers and caller.credentials is None and digest == own
 

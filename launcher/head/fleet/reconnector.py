@@ -1,7 +1,7 @@
-"""Reaches nodes: lost ones again, and those of hosts that were added to an elastic job.
+"""Reaches lost nodes again, and nodes of hosts that were added to an elastic job.
 
 That happens in the background and costs a job little, however many hosts are listed: few attempts
-at a time, with a pause between their starts, and a limited rate over all hosts.
+at a time, with pauses between their starts, and a limited rate over all hosts.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Reconnector:
 
         Args:
             loop: runs the timers.
-            pauses: how long to wait between two attempts on a node.
+            pauses: the pauses between two attempts on a node.
             is_lost: returns whether a node is still to be reached, when its pause is over.
             reach: starts one attempt; its outcome is reported to `failed` or `back`.
-            room: returns how many more nodes than the lost ones can be used.
+            room: returns the number of usable nodes beyond the lost ones.
             fresh: returns a node for the next host that was added and not tried yet.
         """
         self._loop = loop
@@ -95,10 +95,10 @@ class Reconnector:
         self._stop_pause(node)
 
     def expect(self, node: Target) -> None:
-        """Reach a lost node after a delay, unless that is under way already.
+        """Reach a lost node after a delay, unless an attempt is already planned.
 
-        The delay grows each time. It is reset when the node has stayed connected for twice as long
-        as the delay was.
+        The delay grows each time. It is reset when the node has stayed connected for twice the
+        delay.
         """
         self._dropped.discard(node)
         looked_for = self._pausing, self._due_of(node), self._trying
@@ -116,13 +116,13 @@ class Reconnector:
             self.expect(node)
 
     def back(self, node: Target) -> None:
-        """Handle a node that has been reached."""
+        """Handle a node that was reached."""
         self._strangers.discard(node)
         self._since[node] = self._loop.clock()
         self._leave(node)
 
     def close(self) -> None:
-        """Start no more attempts."""
+        """Stop starting attempts."""
         self._closed = True
 
     def look(self) -> None:
@@ -180,7 +180,7 @@ class Reconnector:
             self._pausing.pop(node).cancel()
 
     def _pause(self, node: Target) -> float:
-        """Return the delay before the next attempt on a node, and increase the one after it."""
+        """Return the delay before the next attempt on a node, and increase the following delay."""
         first, longest = self._limits
         pause = self._pauses.get(node, first)
         if self._loop.clock() - self._since.pop(node, float("inf")) > 2 * pause:

@@ -1,4 +1,4 @@
-"""Ctrl-Z: announces it to the nodes before this process stops, so that they expect no heartbeats.
+"""Ctrl-Z: announced to the nodes before this process stops; they then expect no heartbeats.
 
 The shell's `fg` continues the process.
 """
@@ -30,7 +30,7 @@ class Suspension:
         nodes: Callable[[], Collection[NodeConnection]],
         resumed: Callable[[], None],
     ) -> None:
-        """Suspend the `nodes` that there are at that time; call `resumed` after it."""
+        """Suspend the nodes that exist at that time; call `resumed` after the suspension."""
         self._loop = loop
         self._nodes = nodes
         self._resumed = resumed
@@ -62,7 +62,7 @@ class Suspension:
     def _sleep(self) -> None:
         """Stop this process; once it is continued, tell the nodes to expect heartbeats again.
 
-        Frames that others wait for may have arrived unread: the timers resume from here.
+        Frames that others await may have arrived unread: the timers restart from here.
         """
         if self._awaited is None or self._timer is None:
             return

@@ -32,7 +32,7 @@ class UnreachedNodes:
         self._pause = SECOND
 
     def add(self, host: str, cause: str) -> None:
-        """Add a host; a line about it follows soon."""
+        """Add a host; a message about it follows soon."""
         self._causes[host] = cause
         if self._quiet:
             self._quiet, self._pause = False, SECOND
@@ -48,7 +48,7 @@ class UnreachedNodes:
 
 
 def folded(causes: Mapping[str, str]) -> str:
-    """Return one line for these hosts; of several causes it gives the first."""
+    """Return one line for these hosts, with the first of their causes."""
     lines = by_cause(causes)
     if len(lines) == 1:
         return lines[0]

@@ -1,1 +1,1 @@
-"""Held nodes: a fleet that one program after another uses."""
+"""Held nodes: a fleet that programs use one after another."""

@@ -1,7 +1,7 @@
-"""The request `exec` of a hold: a command on some of its nodes, beside whatever runs there.
+"""The request `exec` of a hold: a command on some nodes, beside the runs there.
 
-`dsrun-exec` sends it (`head/exec/hold_hosts`), and gets output as chunks, and an event for the end
-on each node. The command ends with the connection of its caller.
+`dsrun-exec` sends the request (`head/exec/hold_hosts`). It gets output as chunks, and an event for
+the end on each node. The command ends when its caller disconnects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .program_requests import HeldProgram
 
 MOST_WORDS = 100_000
-"""Words of a command, or hosts, in one request."""
+"""Maximum number of words, or of hosts, in one request."""
 
 
 class HeldCommands:
@@ -35,34 +35,34 @@ class HeldCommands:
         self._hold = hold
 
     def begin(self, caller: LocalCaller, command: HostCommand, hosts: list[str], fd: int) -> None:
-        """Start a command for a caller; `fd` is its input, -1 for none."""
+        """Start a command for a caller; `fd` is the command's input, -1 for none."""
         held = HeldCommand(self._hold, caller, hosts, self.over)
         self.add(held, caller)
         held.begin(self._hold.fleet.commands, command, fd)
 
     def add(self, held: HeldCommand | HeldProgram, caller: LocalCaller) -> None:
-        """Stop this at the latest when its caller has gone; `over` is called when it has ended."""
+        """Register a command or program, and stop it when its caller disconnects."""
         self._running[held] = caller
         self._hold.enter()
         caller.on_close.append(held.stop)
 
     def of(self, caller: LocalCaller) -> list[HeldCommand | HeldProgram]:
-        """Return what runs for a caller."""
+        """Return the commands and programs of a caller."""
         return [held for held, its_caller in self._running.items() if its_caller is caller]
 
     def stop(self, caller: LocalCaller | None = None) -> None:
-        """End the commands of a caller, or all."""
+        """Stop the commands and programs of a caller, or of all callers."""
         for held in tuple(self._running) if caller is None else self.of(caller):
             held.stop()
 
     def over(self, held: HeldCommand | HeldProgram) -> None:
-        """Note that a command has ended on all its hosts."""
+        """Unregister a command or program that has ended."""
         del self._running[held]
         self._hold.leave()
 
 
 class HeldCommand:
-    """One command for one caller."""
+    """A command of one caller."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class HeldCommand:
         hosts: list[str],
         on_over: Callable[[HeldCommand], None],
     ) -> None:
-        """Prepare it; `on_over` is called once it has ended on all hosts."""
+        """Prepare a command; `on_over` is called when it has ended on all hosts."""
         self._hold = hold
         self._caller = caller
         self._places = {host: place for place, host in enumerate(hosts)}
@@ -81,7 +81,7 @@ class HeldCommand:
         self._input: InPipe | None = None
 
     def begin(self, fleet_commands: FleetCommands, command: HostCommand, fd: int) -> None:
-        """Start it on all hosts; those that are missing at present have failed."""
+        """Start the command; report hosts that are lost at present as failed."""
         self._commands = NodeCommands(fleet_commands, self._on_event, self._pump)
         if fd >= 0:
             self._input = InPipe(self._hold.loop, fd, self._on_input, lambda: self._on_input(b""))
@@ -92,7 +92,7 @@ class HeldCommand:
             self._on_event(HostFailed(host, why, began=False), _nothing)
 
     def stop(self) -> None:
-        """End it on all hosts."""
+        """Stop the command on all hosts."""
         if self._commands is not None:
             self._commands.stop()
 
@@ -102,7 +102,7 @@ class HeldCommand:
             self._pump()
 
     def _pump(self) -> None:
-        """Read the input only while the slowest host takes it."""
+        """Pause the input while the slowest host has too much unread."""
         if self._input is not None and self._commands is not None and self._input.open:
             self._input.pause(self._commands.unread >= WINDOW)
 
@@ -129,8 +129,7 @@ def execute(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -
     """Run a command on some nodes; events follow.
 
     Raises:
-        UsageError: the request is not valid, or a host is not held.
-        NodeError: the hold is ending.
+        UsageError: the request is not valid, a host is not held, or the hold is not serving.
     """
     argv, hosts, readers = (words_of(request, name) for name in ("argv", "hosts", "readers"))
     workdir = request.get("workdir", "")
@@ -148,7 +147,7 @@ def check_serving(hold: Hold) -> None:
     """Check that a hold's nodes can be used.
 
     Raises:
-        UsageError: it starts, or ends.
+        UsageError: the hold is starting or ending.
     """
     if hold.phase is not HoldPhase.SERVING:
         raise UsageError(f"hold {hold.spec.name} is {hold.phase.value}")
@@ -162,10 +161,10 @@ def commands_of(hold: Hold) -> HeldCommands:
 
 
 def words_of(request: Message, name: str) -> list[str]:
-    """Return a list of words of a request.
+    """Return the list of words in a field of a request.
 
     Raises:
-        UsageError: it is not one.
+        UsageError: the field is not a list of words.
     """
     words = request.get(name, [])
     if not isinstance(words, list) or len(words) > MOST_WORDS:

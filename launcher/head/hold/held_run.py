@@ -1,4 +1,4 @@
-"""A run on held nodes for a client: its output goes to the client, and its end is the answer."""
+"""A run on held nodes for a client, which gets its output and, as the answer, its ending."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ if TYPE_CHECKING:
     Streams = tuple[int, ...]
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-"""Signals that end a run even if the job names others: the client is gone, or the hold ends."""
+"""Signals that end a run even if its job names others. They come when the client has gone, or
+the hold ends."""
 
 RELEASED = "dsrun-hold --release"
-"""Why a run ends, as the user is told, if no signal is the reason."""
+"""The reason for the end of a run in messages, if no signal is the reason."""
 
 
 class HeldRun:
-    """One request of a client, from its arrival to its answer.
+    """A request of a client, from its arrival to its answer.
 
     Attributes:
         spec: the job.
         caller: the client.
-        job: its job, which has no programs yet while it waits.
-        since: when it has begun, in seconds since the epoch; None while it waits.
+        job: the job; without programs while it waits.
+        since: the start of the run, in seconds since the epoch; None while it waits.
     """
 
     def __init__(
@@ -58,17 +59,17 @@ class HeldRun:
         streams: Streams,
         roles: RolesSpec | None = None,
     ) -> None:
-        """Prepare it.
+        """Prepare a run.
 
         Args:
-            hold: has the nodes.
+            hold: the hold of the nodes.
             spec: the job.
             caller: the client.
-            request: what it has asked. With `relay` it gets events, and the output as chunks. With
-                `detach`, the folder of the job, it gets an event once all workers run, and may go.
-            streams: descriptors of the client, which are closed at the end: standard input, and
-                where the output goes, if it is printed here.
-            roles: its roles; None if it has one program.
+            request: the request. With `relay`, the client gets events, and output as chunks. With
+                `detach`, a job folder, it gets an event once all workers run, and may disconnect.
+            streams: descriptors of the client, closed at the end: standard input, and the output
+                streams if this process prints the output.
+            roles: the roles of the job; None for a job of one program.
         """
         self._roles = roles
         self.spec = spec
@@ -96,15 +97,15 @@ class HeldRun:
 
     @property
     def job_id(self) -> str:
-        """The id of its job."""
+        """The id of the job."""
         return self.spec.job_id
 
     def wait(self, blockers: Sequence[str]) -> None:
-        """Tell the user which jobs have the slots that it waits for."""
+        """Tell the user which jobs use the wanted slots."""
         self.job.console.log(f"waiting for job {', '.join(blockers)} on the same slots")
 
     def begin(self) -> None:
-        """Start it on its slots, which are free."""
+        """Start the run, whose slots are free."""
         self.since = system.time()
         try:
             self._begin()
@@ -120,7 +121,7 @@ class HeldRun:
         self.job.begin()
 
     def _prepared(self) -> Programs:
-        """Return its programs, which have not begun."""
+        """Return the programs of the job, not yet started."""
         fleet, console = self._hold.fleet, self.job.console
         if self._roles is None:
             owner = RunOverrides(on_over=self._finish)
@@ -130,18 +131,18 @@ class HeldRun:
         return RolesJob(self._roles, fleet, console, self._finish)
 
     def _watch(self, programs: Programs) -> None:
-        """Have programs that are about to begin observed for the client."""
+        """Observe programs for the client, before they start."""
         if (relay := self._relay) is not None:
             programs.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
         if self._detachment is not None:
             self._detachment.watch(programs, partial(self._detachment.leave, self._tell_running))
 
     def _tell_running(self) -> None:
-        """Let the client go, as all workers of its detached job run."""
+        """Tell the client that all workers of its detached job run: it may disconnect."""
         self.caller.event({"event": "Running"})
 
     def _fail(self, error: Exception) -> None:
-        """End it for an error; a fault of dsrun ends no other job."""
+        """End the run with an error; a bug in dsrun must end no other job."""
         if not isinstance(error, DsrunError):
             error = Fault(unexpected(error, self._hold.log))
         if self.job.programs is None:
@@ -150,11 +151,11 @@ class HeldRun:
             self.job.programs.refuse(error)
 
     def refuse(self, why: DsrunError) -> None:
-        """End it, as it cannot run here now; its report file says so."""
+        """End a run that cannot start now, with its report file."""
         self._close(why)
 
     def signal(self, number: int) -> None:
-        """Handle a signal that the client has got."""
+        """Handle a signal that the client received."""
         if self.job.programs is None:
             if number in self._ends | STOP_SIGNALS:
                 self._close(_ClientGone(number))
@@ -166,7 +167,7 @@ class HeldRun:
             self.job.programs.pass_on(number)
 
     def stop(self, grace: object) -> None:
-        """Stop it, with another grace than its own if that is a number of seconds.
+        """Stop the run; `grace` replaces the job's own grace period if it is a number of seconds.
 
         Raises:
             UsageError: the grace is not a number of seconds.
@@ -177,7 +178,7 @@ class HeldRun:
             control.stop(self.job.programs, grace)
 
     def end(self, number: int) -> None:
-        """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
+        """Stop the run at the end of the hold: by this signal, or by 0 for a release."""
         why = "" if number else RELEASED
         if self.job.programs is None:
             self._close(_ClientGone(number or signal.SIGTERM, why))
@@ -192,7 +193,7 @@ class HeldRun:
     # -- the end ------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Give the nodes back, and end it."""
+        """Return the nodes to the hold, and end the run."""
         programs = self.job.programs
         assert programs is not None
         nodes, ending = programs.leave(), programs.conclude()
@@ -200,20 +201,20 @@ class HeldRun:
         self._end(ending)
 
     def _close(self, why: DsrunError) -> None:
-        """End it without a run."""
+        """End the request before its programs exist."""
         self._end(Ending(self.job_id, why))
 
     def _end(self, ending: Ending) -> None:
-        """Let the slots go, and answer once others have been told and all output is written."""
+        """Free the slots, report the ending, then answer."""
         self._had = self._hold.free(self)
         system.close(self._streams[0])
         self.job.end(ending)
 
     def _writes(self) -> bool:
-        """Return whether --report_file is written here: unless the client does it and still can.
+        """Return whether this process writes --report_file: only if the client does not or cannot.
 
-        A picture is drawn here in any case, where it is known what has happened. By the name of a
-        stream this process has one of its own, and not that of a client that has gone.
+        Pictures are always drawn here, where the history is known. A stream's name, such as
+        /dev/stdout, means the client's stream: without a client, nothing is written.
         """
         path = self.spec.output.report_file
         if self._request.get("relay") is True or is_page(path):
@@ -221,7 +222,7 @@ class HeldRun:
         return not self.caller.open and path not in STREAMS
 
     def _leave(self, ending: Ending) -> None:
-        """Have a detached job kept, then answer."""
+        """Save the ending of a detached job, then answer."""
         if self._detachment is None:
             self._answer(ending)
             return
@@ -231,7 +232,7 @@ class HeldRun:
         aside(self._loop, [keep], lambda: self._answer(ending))
 
     def _answer(self, ending: Ending) -> None:
-        """Answer, and let the hold go on without it, if it had its slots or waited for them."""
+        """Answer, and stop counting the run as a user of the hold if it was counted."""
         if isinstance(ending.error, DsrunError):
             self.caller.refuse(ending.error, self._request)
         else:
@@ -243,7 +244,7 @@ class HeldRun:
 
 
 def _detachment(hold: Hold, request: Message, screen: Console, level: str) -> Detachment:
-    """Return what lets a job go on without its client.
+    """Return the `Detachment` that keeps a job running without its client.
 
     Raises:
         UsageError: the request is not valid.
@@ -258,7 +259,7 @@ def _detachment(hold: Hold, request: Message, screen: Console, level: str) -> De
 
 
 def _screen(hold: Hold, spec: JobSpec, streams: Streams) -> Console:
-    """Return what prints on the client's descriptors."""
+    """Return a console that prints on the client's descriptors."""
     output = spec.output
     _, *fds = streams
     return Console(
@@ -272,12 +273,12 @@ def _screen(hold: Hold, spec: JobSpec, streams: Streams) -> Console:
 
 
 def _collect() -> None:
-    """Collect what the run has left: it is full of cycles, and thresholds are for short lives."""
+    """Collect garbage now: a run leaves many cycles, which the thresholds find late."""
     gc.collect()
 
 
 class _ClientGone(DsrunError):
-    """The client has given up waiting, or the hold has ended."""
+    """The end of a waiting run: its client has gone, or the hold has ended."""
 
     def __init__(self, number: int, why: str = "") -> None:
         super().__init__(f"stopped by {why or signal.Signals(number).name} before it started")

@@ -1,4 +1,4 @@
-"""Nodes that are kept connected, and the runs that use them, in turn or side by side."""
+"""Nodes that stay connected, and the runs that use them, one after another or side by side."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from .held_run import HeldRun
 
 KEPT = 200
-"""Lines of its own messages that are kept for those who ask later."""
+"""Number of own message lines kept for later requests."""
 
 
 class HoldPhase(Enum):
     """The phase of a hold.
 
     Attributes:
-        STARTING: its nodes are being connected and asked what they are.
-        SERVING: runs can use them.
-        ENDING: its runs are being stopped, or it could not start; no run begins.
+        STARTING: the nodes are being connected and surveyed.
+        SERVING: runs can use the nodes.
+        ENDING: runs are being stopped, or the start has failed; no run starts.
     """
 
     STARTING = "starting"
@@ -48,20 +48,20 @@ class HoldPhase(Enum):
 
 
 class Hold:
-    """The held nodes, and what uses them.
+    """A hold: its nodes, and their users.
 
     Attributes:
-        spec: what is held.
+        spec: the specification.
         fleet: the connections to the nodes.
-        nodes: what they are, and which are lost.
+        nodes: the nodes, with their facts and losses.
         phase: its current phase.
-        since: when it began, in seconds since the epoch.
-        runs: by job id, also those that wait.
-        console: prints its messages.
-        commands: those that run on its nodes beside runs; None if there has been none.
-        messages: its last lines for the user.
-        error: why it could not start; None if it could.
-        code: the exit code, once it ends.
+        since: the start of the hold, in seconds since the epoch.
+        runs: running and waiting runs by job id.
+        console: the console for messages.
+        commands: commands on the nodes beside runs; None before the first one.
+        messages: the last message lines.
+        error: the reason why the hold could not start; None if it could.
+        code: the exit code, set at the end.
     """
 
     def __init__(self, spec: HoldSpec, fleet: NodeFleet, console: Console) -> None:
@@ -85,18 +85,18 @@ class Hold:
         self._idle: Timer | None = None
 
     def log(self, text: str, level: str = "info") -> None:
-        """Print a message for the user, and keep it."""
+        """Print a message for the user, and keep it for later requests."""
         self.messages += text.split("\n")
         self.console.log(text, level)
 
     # -- the start --------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Ask all nodes what they are, once they are connected."""
+        """Survey all nodes as they connect."""
         self.nodes.begin(self.console, self._on_survey)
 
     def when_ready(self, call: Callable[[], None]) -> None:
-        """Call `call` once runs can use the nodes, or never can: the phase says which."""
+        """Call a function once the start has succeeded or failed; see `phase`."""
         if self.phase is HoldPhase.STARTING:
             self._waiting.append(call)
         else:
@@ -123,16 +123,16 @@ class Hold:
             f" use: dsrun --on={name} SCRIPT; release: dsrun-hold --release {name}"
         )
 
-    # -- what uses it -----------------------------------------------------------------------
+    # -- users of the nodes ------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Note that something uses the nodes: they are not released meanwhile."""
+        """Count one more user of the nodes; they are not released while there is one."""
         self._users += 1
         if self._idle is not None:
             self._idle.cancel()
 
     def leave(self) -> None:
-        """Note that something uses the nodes no more."""
+        """Count one user of the nodes less."""
         self._users -= 1
         self._rest()
 
@@ -149,7 +149,7 @@ class Hold:
     # -- its allocation ---------------------------------------------------------------------
 
     def _ask_allocation(self) -> None:
-        """Ask whether the allocation has ended: then nodes that are lost do not come back."""
+        """Check whether the allocation has ended; if so, lost nodes never come back."""
         if self._asks or self.phase is not HoldPhase.SERVING:
             return
         from ..run.allocation_end import ask
@@ -181,9 +181,9 @@ class Hold:
             raise NodeError(f"slots are in use by job {users} (--on_busy wait waits for them)")
 
     def add(self, run: HeldRun) -> None:
-        """Begin a run, or let it wait until its slots are free."""
+        """Start a run, or queue it until its slots are free."""
         if not self.runs:
-            self.fleet.engine_end = None  # it explains no loss of this run
+            self.fleet.engine_end = None  # an old end explains no loss of this run
         self.enter()
         self.runs[run.job_id] = run
         wanted = places(run.spec.plan)
@@ -194,9 +194,9 @@ class Hold:
             run.wait(blockers)
 
     def free(self, run: HeldRun) -> bool:
-        """Take the slots of a run, which is over or waits no more; others may begin with them.
+        """Free the slots of a run that has ended or waits no longer; start runs that waited.
 
-        Return False if it had none, and waited for none: it was refused.
+        Return False if the run neither had slots nor waited: it was rejected.
         """
         if self.runs.pop(run.job_id, None) is None:
             return False
@@ -215,7 +215,7 @@ class Hold:
     # -- the end ----------------------------------------------------------------------------
 
     def end(self, number: int) -> None:
-        """Stop all runs, then release the nodes; `number` is the signal that is the cause, or 0."""
+        """Stop all runs, then release the nodes; `number` is the signal that caused this, or 0."""
         if self.phase is not HoldPhase.ENDING:
             self.code = 128 + number if number else 0
         starting, self.phase = self.phase is HoldPhase.STARTING, HoldPhase.ENDING
@@ -224,7 +224,7 @@ class Hold:
             self.nodes.cancel(number)
             return
         for run in tuple(self.runs.values()):
-            if run.job_id in self.runs:  # else it could not begin when one before it ended
+            if run.job_id in self.runs:  # else it failed to start when an earlier run ended
                 run.end(number)
         if self.commands is not None:
             self.commands.stop()

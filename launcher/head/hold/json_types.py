@@ -1,4 +1,4 @@
-"""The types of what a hold tells of itself, as `dsrun-job --json` prints it."""
+"""The JSON types of a hold's status, as `dsrun-job --json` prints it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HeldRunJson(TypedDict):
         job: its id.
         state: whether it waits for its slots.
         hosts: the hosts that it uses.
-        ranks: how many slots it uses.
+        ranks: the number of slots in use.
         since: when it began, in seconds since 1970; None while it waits.
     """
 
@@ -50,7 +50,7 @@ class HoldJson(TypedDict):
         name: its name.
         version: the version of its dsrun-hold.
         since: when it was started, in seconds since 1970.
-        state: what it does.
+        state: the phase of the hold.
         launcher: how its nodes were started, as for --launcher.
         hosts: its hosts.
         runs: the jobs that run on it, or wait for it.

@@ -1,4 +1,4 @@
-"""Looks for lost nodes of a hold, with growing pauses, until they are back."""
+"""Attempts to reach lost nodes of a hold, with growing pauses, until they are back."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
 
 PAUSES = Pauses(first=2.0, longest=60.0)
-"""Between two attempts on a node."""
+"""Pauses between two attempts to reach a node."""
 
 
 class NodeKeeper:
-    """Reaches nodes again that no run uses; a run looks for its own.
+    """Reconnects lost nodes that no run uses; a run reconnects its own.
 
     Attributes:
-        reasons: why each lost node is lost.
-        on_missing: called whenever a node is lost, or was not reached.
+        reasons: the reason of each loss, by node.
+        on_missing: called when a node is lost, and after each failed attempt.
     """
 
     def __init__(
         self, loop: Loop, reach: Callable[[NodeConnection], None], log: Callable[[str], None]
     ) -> None:
-        """Start with nothing to look for.
+        """Create a keeper without lost nodes.
 
         Args:
             loop: runs the timers.
-            reach: starts one attempt; its outcome is reported to `back` or `failed`.
+            reach: starts an attempt; the outcome is reported to `back` or `failed`.
             log: prints a line for the user.
         """
         self._log = log
@@ -53,11 +53,11 @@ class NodeKeeper:
             case NodeEnded(node, cause) if node in self.reasons and cause:
                 self.reasons[node] = cause
             case NodeConnected(node):
-                # An attempt of a run that has ended meanwhile: ask it what it is.
+                # A run that has ended since made this attempt: survey the node.
                 self.lost(node)
 
     def lost(self, node: NodeConnection) -> None:
-        """Look for a node, unless that is being done."""
+        """Start to look for a lost node, unless that is being done."""
         if node in self.reasons:
             return
         self.reasons[node] = node.lost or "its connection was lost"
@@ -65,13 +65,13 @@ class NodeKeeper:
         self.on_missing()
 
     def back(self, node: NodeConnection) -> None:
-        """Handle a node that has been reached."""
+        """Handle a node that was reached."""
         if self.reasons.pop(node, None) is not None:
             self._log(f"{node.name} is back")
         self._reconnector.back(node)
 
     def failed(self, node: NodeConnection, reason: str) -> None:
-        """Handle an attempt that has failed."""
+        """Handle a failed attempt."""
         self.reasons[node] = reason
         self._reconnector.failed(node)
         self.on_missing()

@@ -1,4 +1,4 @@
-"""The nodes of a hold: what they are, which are lost, and how they come back."""
+"""The nodes of a hold: their facts, their losses, and their return."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from .survey import SurveyedNode
 
 LEFT_BEHIND = "its node launcher still had workers of an earlier run"
-"""Why the hold itself ends a connection, after a run that did not wait for its workers."""
+"""The reason why the hold ends a connection after a run that left workers behind."""
 
 
 class HeldNodes:
     """The nodes of a hold.
 
     Attributes:
-        facts: what each node is, by the name of its host.
+        facts: what each node is, by host name.
     """
 
     def __init__(self, spec: HoldSpec, fleet: NodeFleet, log: Callable[[str, str], None]) -> None:
-        """Start without facts; `log` prints a message, given its text and level."""
+        """Create the nodes without facts; `log` prints a message, given its text and level."""
         self.facts: dict[str, SurveyedNode] = {}
         self._spec = spec
         self._fleet = fleet
@@ -46,24 +46,24 @@ class HeldNodes:
         self._first: Survey | None = None
 
     def watch(self, on_missing: Callable[[], None]) -> None:
-        """Call `on_missing` whenever a node is lost that no run uses, or was not reached again."""
+        """Call a function when an unused node is lost, and after each failed attempt."""
         self._keeper.on_missing = on_missing
 
     # -- the beginning and the end ------------------------------------------------------------
 
     def begin(self, console: Console, on_over: Callable[[], None]) -> None:
-        """Ask all nodes what they are, once they are connected; `on_over` is called at the end."""
-        self._fleet.watch()  # those that have answered hear of this process while others start
+        """Survey all nodes as they connect; `on_over` is called when the survey is over."""
+        self._fleet.watch()  # nodes that answer early hear of this process while others start
         self._first = Survey(self._spec.job, self._fleet, console, on_over)
         self._first.begin()
 
     def cancel(self, number: int) -> None:
-        """Give up asking all nodes, because of this signal."""
+        """Cancel the survey because of this signal."""
         if self._first is not None:
             self._first.cancel(number)
 
     def keep(self) -> DsrunError | None:
-        """Keep the nodes that have been asked; return why that is not possible, None if it is."""
+        """Keep the surveyed nodes; return the reason if that is not possible, else None."""
         assert self._first is not None
         if self._first.error is not None:
             return self._first.error
@@ -74,26 +74,26 @@ class HeldNodes:
         return None
 
     def close(self) -> None:
-        """Look for lost nodes no more."""
+        """Stop looking for lost nodes."""
         self._keeper.close()
 
-    # -- which there are ----------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------
 
     @property
     def hosts(self) -> list[Host]:
-        """The hosts in their order, with the slots that they have."""
+        """The hosts in order, with their slots."""
         known = [(node.origin.host, self.facts.get(name)) for name, node in self._nodes.items()]
         return [host._replace(slots=facts.slots) if facts else host for host, facts in known]
 
     def lost(self, host: str) -> str:
-        """Return why a host is missing, "" if it is not."""
+        """Return why a host is lost; "" if it is not."""
         return self._keeper.reasons.get(self._nodes[host], "")
 
     def check_known(self, names: Sequence[str]) -> None:
         """Check that these hosts are held.
 
         Raises:
-            UsageError: one of them is not.
+            UsageError: a host is not held.
         """
         unknown = [name for name in names if name not in self._nodes]
         if unknown:
@@ -104,8 +104,8 @@ class HeldNodes:
         """Return the connections of these hosts.
 
         Raises:
-            UsageError: one of them is not held.
-            NodeError: one of them is missing at present.
+            UsageError: a host is not held.
+            NodeError: a host is lost at present.
         """
         self.check_known(names)
         missing = {name: why for name in names if (why := self.lost(name))}
@@ -114,11 +114,11 @@ class HeldNodes:
         return [self._nodes[name] for name in names]
 
     def check(self, plan: Plan) -> None:
-        """Check that a plan has only nodes that are here, and slots that they have.
+        """Check that a plan uses only held nodes that are connected, and only their slots.
 
         Raises:
             UsageError: a host, or a slot of it, is not held.
-            NodeError: a host is missing at present.
+            NodeError: a host is lost at present.
         """
         self.connections([node.host.name for node in plan.nodes])
         for node in plan.nodes:
@@ -132,20 +132,20 @@ class HeldNodes:
     # -- lost nodes ---------------------------------------------------------------------------
 
     def settle(self, nodes: Iterable[RunNode]) -> None:
-        """Take care of lost nodes, and of those of a run that has left workers on them."""
+        """Disconnect nodes on which a run left workers, and look for all lost nodes."""
         for node in nodes:
             if node.connection.connected and node.done is None:
                 self._fleet.dismiss(node.connection, LEFT_BEHIND)
         self.look()
 
     def look(self) -> None:
-        """Look for all nodes that are lost, and that no run uses."""
+        """Look for all lost nodes that no run uses."""
         for node in self._nodes.values():
             if not node.connected and node.on_event is None:
                 self._keeper.lost(node)
 
     def _reach(self, node: NodeConnection) -> None:
-        """Start a lost node, and ask it what it is."""
+        """Start a lost node, and survey it."""
         plan = self._spec.job.plan._replace(nodes=lay_out([node.origin.host]))
 
         def over() -> None:

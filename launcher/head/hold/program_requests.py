@@ -1,8 +1,7 @@
 """The requests `program`, `program_input` and `program_stop` of a hold.
 
-They run a program of dsrun on one node, beside whatever runs there. `head/exec/hold_programs` sends
-them, and gets output as chunks, and an event at the end. A program ends with the connection of its
-caller.
+They run a program of dsrun on one node, beside the runs there. `head/exec/hold_programs` sends
+them. It gets output as chunks, and an event at the end. A program ends when its caller disconnects.
 """
 
 from __future__ import annotations
@@ -27,38 +26,38 @@ MOST_NUMBER = (1 << 32) - 1
 
 
 class HeldProgram:
-    """One program on one node, for one caller.
+    """A program on one node, for one caller.
 
     Attributes:
-        number: that of the request.
+        number: the number of the request.
     """
 
     def __init__(
         self, caller: LocalCaller, number: int, over: Callable[[HeldProgram], None]
     ) -> None:
-        """Prepare it; `over` is called at its end."""
+        """Prepare a program; `over` is called at its end."""
         self.number = number
         self._caller = caller
         self._over = over
         self._running: RunningCommands | None = None
 
     def begin(self, hold: Hold, host: str, spec: CommandSpec) -> None:
-        """Start it on a host.
+        """Start the program on a host.
 
         Raises:
             UsageError: the host is not held.
-            NodeError: it is missing at present.
+            NodeError: the host is lost at present.
         """
         nodes = hold.nodes.connections([host])
         self._running = hold.fleet.commands.run(nodes, spec, self._on_event)
 
     def feed(self, data: bytes) -> None:
-        """Send input; b"" is its end."""
+        """Send input; b"" marks its end."""
         if self._running is not None:
             self._running.feed(data)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the program."""
         if self._running is not None:
             self._running.stop()
 
@@ -80,11 +79,11 @@ class HeldProgram:
 
 
 def start(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Run a program on a node; its number is that of the request.
+    """Run a program on a node; the number of the request becomes the program's.
 
     Raises:
         UsageError: the request is not valid, or the host is not held.
-        NodeError: the node is missing at present.
+        NodeError: the node is lost at present.
     """
     name, host, number = (request.get(field) for field in ("program", "host", "id"))
     arguments = words_of(request, "arguments")
@@ -99,7 +98,7 @@ def start(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) ->
 
 
 def feed(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Send input to a program of the caller; one that has ended needs none."""
+    """Send input to a program of the caller; ignore one that has ended."""
     data = request.get("data")
     if not isinstance(data, str):
         raise UsageError("invalid request to send input to a program")
@@ -109,7 +108,7 @@ def feed(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> 
 
 
 def stop(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """End a program of the caller."""
+    """Stop a program of the caller."""
     for program in _named(hold, caller, request):
         program.stop()
     return {}

@@ -1,7 +1,7 @@
-"""The requests of local control that a hold carries out.
+"""The requests of local control to a hold.
 
-`VERBS` has them all; to add one, write a function of a hold, a caller, the request and its
-descriptors, and add a line.
+`VERBS` lists them. To add one, write a function of a hold, a caller, the request and its
+descriptors, and add a row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def verbs(hold: Hold) -> dict[str, Verb]:
 
 
 def describe(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message | None:
-    """Answer what is held, once it is known."""
+    """Answer with the held nodes, once they are known."""
 
     def answer() -> None:
         if hold.phase is HoldPhase.SERVING:
@@ -49,7 +49,7 @@ def describe(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int])
 
 
 def description(hold: Hold) -> Message:
-    """Return what is held, for planning a run on it."""
+    """Return the held nodes, for the plan of a run."""
     job = hold.spec.job
     kinds = {facts.accelerator for facts in hold.nodes.facts.values()}
     return {
@@ -84,7 +84,7 @@ def _host(hold: Hold, name: str, slots: tuple[int | str, ...]) -> json_types.Hel
 
 
 def status(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    """Return the state of a hold and of its runs."""
+    """Return the state of a hold and its runs."""
     identity = _identity(hold)
     told: json_types.HoldJson = {
         "name": identity["name"],
@@ -111,12 +111,12 @@ def _run(run: HeldRun, *, waits: bool) -> json_types.HeldRunJson:
 
 
 def logs(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    """Return the last lines that a hold has printed about itself."""
+    """Return the last message lines of a hold."""
     return {"lines": list(hold.messages)}
 
 
 def release(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    """Stop all runs and release the nodes; the end of the connection says that it is done."""
+    """Stop all runs and release the nodes; the connection is closed when that is done."""
     hold.loop.call_later(0.0, lambda: hold.end(0))
     return {"name": hold.spec.name, "runs": len(hold.runs)}
 
@@ -125,7 +125,7 @@ def release(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]
 
 
 def run(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> None:
-    """Run a job; the answer follows at its end, with the exit code and the report.
+    """Run a job; answer at its end, with exit code and report.
 
     Raises:
         DsrunError: the request is not valid, or the job cannot run here now.
@@ -148,7 +148,7 @@ def run(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> No
 
 
 def _asked(hold: Hold, request: Message) -> tuple[JobSpec, RolesSpec | None]:
-    """Return the job of a request as it runs on held nodes, and its roles if it has some.
+    """Return the job of a request, adapted to held nodes, and its roles if any.
 
     Raises:
         UsageError: the request is not valid.
@@ -165,10 +165,10 @@ def _asked(hold: Hold, request: Message) -> tuple[JobSpec, RolesSpec | None]:
 
 
 def _check_places(spec: RolesSpec) -> None:
-    """Check that the roles of a job are on its slots, which alone it has on the hold.
+    """Check that all roles of a job are on the slots that the job requests.
 
     Raises:
-        UsageError: there are none, or one is elsewhere.
+        UsageError: there are no roles, or one is elsewhere.
     """
     own = {name: {*slots} for name, slots in places(spec.job.plan).items()}
     for role in spec.roles:
@@ -180,10 +180,10 @@ def _check_places(spec: RolesSpec) -> None:
 
 
 def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
-    """Return a job as it runs on held nodes, which are reached and watched as the hold does it.
+    """Return a job adapted to held nodes, which are reached and watched with the hold's settings.
 
     Raises:
-        UsageError: it is a job that held nodes cannot run.
+        UsageError: held nodes cannot run the job.
     """
     own = hold.spec.job
     spec = _on_python(spec, own)
@@ -204,9 +204,9 @@ def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
 
 
 def _on_python(spec: JobSpec, own: JobSpec) -> JobSpec:
-    """Return a job on the Python that was found for the hold, if none was for the job.
+    """Return a job with the hold's Python, if the job has found none.
 
-    A function that was sent needs the one of its program.
+    A function that was sent needs the Python of its own program.
     """
     found, program = own.plan.program.project_python, spec.plan.program
     runs_none = program.no_python or program.script == NOTHING
@@ -220,7 +220,7 @@ def _on_python(spec: JobSpec, own: JobSpec) -> JobSpec:
 
 
 def signal(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Pass a signal to the caller's own runs, or to the one of that job id."""
+    """Pass a signal to the caller's own runs, or to the run of a given job."""
     number = request.get("number")
     if type(number) is not int or not 0 < number < 65:
         raise UsageError("invalid signal")
@@ -230,7 +230,7 @@ def signal(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -
 
 
 def stop(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Stop the caller's own runs, or the one of that job id."""
+    """Stop the caller's own runs, or the run of a given job."""
     for one in _named(hold, caller, request):
         one.stop(request.get("grace"))
     return {}
@@ -262,7 +262,7 @@ def program(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -
 
 
 def stop_commands(hold: Hold, caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    """End the commands of a caller."""
+    """Stop the commands of a caller."""
     if hold.commands is not None:
         hold.commands.stop(caller)
     return {}
@@ -282,4 +282,4 @@ VERBS: Mapping[str, HoldVerb] = {
     "status": status,
     "logs": logs,
 }
-"""Every request by the name that it has as `do`."""
+"""All requests by the name in their field `do`."""

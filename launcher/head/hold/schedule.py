@@ -1,7 +1,7 @@
-"""Which run has which slots of the held nodes, and which waits for them. Pure.
+"""The slots of held nodes: the run that has each, and the runs that wait. Pure.
 
-First come, first served: a run begins once its slots are free, unless an earlier one waits for some
-of the same. Runs on disjoint slots are side by side, also on one node.
+First come, first served: a run starts once its slots are free, unless an earlier run waits for
+one of them. Runs on disjoint slots run side by side, even on one node.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Schedule:
-    """The slots in use, and those waited for.
+    """The used slots, and the runs that wait for slots.
 
-    A run is known by a name of its own; it names its slots by the names of their hosts.
+    A run has a unique name; it lists its slots by host name.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Schedule:
         self._waiting: dict[str, frozenset[tuple[str, Slot]]] = {}
 
     def ask(self, run: str, places: Places) -> bool:
-        """Give a run its slots, or let it wait for them; return whether it has them."""
+        """Give a run its slots, or queue it; return whether the run has its slots."""
         wanted = frozenset((host, slot) for host, slots in places.items() for slot in slots)
         if self.blockers(places):
             self._waiting[run] = wanted
@@ -35,13 +35,13 @@ class Schedule:
         return True
 
     def blockers(self, places: Places) -> list[str]:
-        """Return which runs have, or wait for, some of these slots, the first ones first."""
+        """Return the runs that use or wait for some of these slots, oldest first."""
         wanted = {(host, slot) for host, slots in places.items() for slot in slots}
         known = {**self._running, **self._waiting}
         return [run for run, slots in known.items() if slots & wanted]
 
     def end(self, run: str) -> list[str]:
-        """Take the slots of a run back, or let it wait no more; return the runs that begin now."""
+        """Remove a run that has ended or waits no longer; return the runs that can start now."""
         self._running.pop(run, None)
         self._waiting.pop(run, None)
         begin = []
@@ -55,10 +55,10 @@ class Schedule:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The runs that wait, in their order."""
+        """The waiting runs in order."""
         return tuple(self._waiting)
 
     def taken(self, host: str) -> set[Slot]:
-        """Return the slots of a host that are in use."""
+        """Return the used slots of a host."""
         places = (place for slots in self._running.values() for place in slots)
         return {slot for name, slot in places if name == host}

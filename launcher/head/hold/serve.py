@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class HoldOwner(NamedTuple):
-    """The program for which nodes are held.
+    """The program that owns a hold.
 
     Attributes:
-        line: a socket that is connected to it.
-        pidfd: can be read once it has ended; forks of it may keep the socket open.
+        line: a socket connected to the program.
+        pidfd: readable once the program has ended; its forks may keep the socket open.
     """
 
     line: socket
@@ -46,7 +46,7 @@ ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """Signals that release all nodes."""
 
 IDLE = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
-"""Signals that have no effect: they would end this process and with it all runs."""
+"""Signals without effect: by default they would end this process, and all runs."""
 
 
 def serve(
@@ -55,17 +55,17 @@ def serve(
     """Hold nodes until they are released; return the exit code.
 
     Args:
-        spec: what is held.
-        line: where requests come from: a listening socket, or one that is connected to a single
-            caller, with whose end the hold ends.
-        parent: is told once the nodes can be used; if it ends before, so does the hold.
-        owner: the program for which the nodes are held; the hold ends with it.
+        spec: the specification.
+        line: the source of requests: a listening socket, or a socket connected to one caller. The
+            hold ends with this caller.
+        parent: told once the nodes can be used; the hold ends if the parent ends before that.
+        owner: the program that owns the hold; the hold ends with it.
 
     Raises:
         DsrunError: the nodes cannot be held; nothing is left running on them.
     """
     job = spec.job
-    start = prepare(job.plan, job.settings)  # before there is a thread: it forks
+    start = prepare(job.plan, job.settings)  # before there is a thread, because it forks
     loop = Loop()
     console = Console(loop, colour=job.output.color, level=job.output.level)
     fleet = _fleet(job, start, loop, lambda *said: hold.log(*said))  # noqa: PLW0108  # no hold yet
@@ -98,13 +98,13 @@ def _fleet(
 
 
 def _freeze() -> None:
-    """Leave what there is by now out of the collections after each run: it stays to the end."""
+    """Exempt current objects from the garbage collections after runs: they live to the end."""
     gc.collect()
     gc.freeze()
 
 
 def _servers(hold: Hold, line: socket, owner: HoldOwner | None) -> list[LocalServer]:
-    """Serve requests; the hold ends with callers that are connected already."""
+    """Serve requests; the hold ends when a caller on an already connected line disconnects."""
     lines = [line] if owner is None else [line, owner.line]
     servers = [LocalServer(hold.loop, one, verbs(hold), hold.log) for one in lines]
     for caller in [caller for server in servers for caller in server.callers]:
@@ -115,7 +115,7 @@ def _servers(hold: Hold, line: socket, owner: HoldOwner | None) -> list[LocalSer
 
 
 def _end_with(hold: Hold, pidfd: int) -> None:
-    """End the hold when this process ends."""
+    """End the hold when the process of a pidfd ends."""
 
     def gone() -> None:
         hold.loop.remove(pidfd)
@@ -126,7 +126,7 @@ def _end_with(hold: Hold, pidfd: int) -> None:
 
 
 def _stay_with_user(hold: Hold) -> None:
-    """Say how to end a hold, and end it with its shell, su or ssh: there may be no SIGHUP."""
+    """Log how to end a hold, and end it with its shell, su or ssh: not all send SIGHUP."""
     hold.when_ready(lambda: _say_how_to_end(hold))
     parent = os.getppid()
     if parent > 1 and _in_foreground():
@@ -135,10 +135,10 @@ def _stay_with_user(hold: Hold) -> None:
 
 
 def _in_foreground() -> bool:
-    """Return whether this was started to be waited for: not by nohup, and not behind `&`.
+    """Return whether the user waits for this process: not under nohup, and not behind `&`.
 
-    A shell with job control puts what is behind `&` out of the terminal's foreground; others let it
-    ignore SIGQUIT (POSIX, 2.11).
+    A shell with job control removes jobs behind `&` from the terminal's foreground. Other shells
+    make them ignore SIGQUIT (POSIX, 2.11).
     """
     if signal.SIG_IGN in {signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGQUIT)}:
         return False
@@ -149,7 +149,7 @@ def _in_foreground() -> bool:
 
 
 def _handle_signals(hold: Hold) -> None:
-    """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup)."""
+    """Install the signal handlers; a SIGHUP that was ignored at the start stays ignored (nohup)."""
     kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     ends = ENDS - {signal.SIGHUP} if kept else ENDS
 
@@ -159,7 +159,7 @@ def _handle_signals(hold: Hold) -> None:
         elif number == signal.SIGTSTP:
             hold.fleet.suspend()
 
-    # In the background of a terminal, too, runs may print to it.
+    # A hold in the background of a terminal lets its runs print there, too.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     hold.loop.on_signals({*ends, *IDLE, signal.SIGTSTP}, act)
 
@@ -170,7 +170,7 @@ def _say_how_to_end(hold: Hold) -> None:
 
 
 def _watch(parent: Parent, hold: Hold) -> None:
-    """Tell the parent once the nodes can be used; if it ends before, so does the hold."""
+    """Tell the parent once the nodes can be used; end the hold if the parent ends before that."""
     hold.loop.add_reader(parent.fileno(), lambda: hold.end(signal.SIGHUP))
 
     def leave() -> None:
@@ -194,7 +194,7 @@ def _serve(hold: Hold, start: PreparedStart) -> None:
 def _dial(
     hold: Hold, parts: Sequence[Part], console: Console
 ) -> AbstractContextManager[DialBack | None]:
-    """Return a context with a listener, if node launchers dial in."""
+    """Return a context with a listener if node launchers dial in, else an empty one."""
     if not any(part.backend.transport == "dial" for part in parts):
         return nullcontext()
     from ..job.dial_in import announced

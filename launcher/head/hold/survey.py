@@ -1,4 +1,4 @@
-"""What held nodes are: their slots and devices, asked with a JOB that is never started."""
+"""The survey of held nodes: their slots and devices, asked with a JOB that is never started."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class SurveyedNode(NamedTuple):
-    """What a node is.
+    """The facts of a surveyed node.
 
     Attributes:
-        slots: its slots that may be used.
-        accelerator: the kind of its devices.
+        slots: the usable slots.
+        accelerator: the kind of device.
     """
 
     slots: tuple[Slot, ...]
@@ -33,10 +33,10 @@ class SurveyedNode(NamedTuple):
 
 
 class Survey:
-    """Asks the nodes of a plan what they are, with all the checks of a start.
+    """Surveys the nodes of a plan, with all checks of a start.
 
     Attributes:
-        facts: by the names of the hosts, once it is over and there is no error.
+        facts: by host name; set when the survey ends without an error.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Survey:
         self._tell = on_over
 
     def begin(self) -> None:
-        """Ask each node as soon as it is connected."""
+        """Survey each node as soon as it is connected."""
         self._run.begin()
 
     def cancel(self, number: int) -> None:
-        """Give up asking, because of this signal."""
+        """Cancel the survey because of this signal."""
         self._run.handle(on_end_signal, number)
 
     @property
     def error(self) -> DsrunError | None:
-        """Why some node cannot be used; None if all can."""
+        """The reason why a node cannot be used; None if all can."""
         return self._run.state.error
 
     def _on_ready(self, ready: AllReady) -> None:

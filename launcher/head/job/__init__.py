@@ -1,1 +1,1 @@
-"""A job that runs one program: it is put together, started, watched and concluded."""
+"""A job of one program: its preparation, start, status and end."""

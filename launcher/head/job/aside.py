@@ -1,4 +1,4 @@
-"""Work that may wait for disks and programs, which a hold does beside its loop."""
+"""Slow work of a hold (disks, other programs) in a thread, off the event loop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def aside(loop: Loop, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:
-    """Call functions one after another in a thread, and `then` from the loop, whatever they raise.
+    """Call functions in a thread, one after another; then call `then` from the loop.
 
-    Without any, `then` is called at once.
+    `then` is called even after an error; without functions, at once.
     """
     if not works:
         then()

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
 
 WIDTH = 80
-"""Longest opening line in columns: the usual width of a terminal."""
+"""Maximum length of the opening line in columns: the usual width of a terminal."""
 
 _HERE = "this machine"
 
 
 def banner(plan: Plan, source: str, job_id: str) -> str:
-    """Return the opening line: how many nodes, where they are named, and the job's id.
+    """Return the opening line: the number of nodes, where they are listed, and the job's id.
 
-    `source` is that of the job's Origin. The console puts "dsrun: " before the line.
+    `source` is the `source` of the job's Origin. The console adds the prefix "dsrun: ".
     """
     source = source.partition(" (")[0]
     unnamed = source == _HERE
@@ -34,12 +34,12 @@ def banner(plan: Plan, source: str, job_id: str) -> str:
 
 
 def _besides(source: str) -> str:
-    """Return what the source of a job on this machine says besides that."""
+    """Return the suffix that names the source of a job on this machine."""
     return source.removeprefix(_HERE) if source.startswith(_HERE) else f", from {source}"
 
 
 def _folded(text: str, room: int) -> str:
-    """Replace the middle of a text that is too long with dots."""
+    """Shorten a text to `room` characters: replace its middle with dots."""
     if len(text) <= room:
         return text
     start = (room - 3) // 2

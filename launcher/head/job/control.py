@@ -1,4 +1,4 @@
-"""A job as others see it: those who stop it or observe it, and the one who begins and ends it."""
+"""The interfaces of a job: for its controllers and observers, and for its owner."""
 
 from __future__ import annotations
 
@@ -22,58 +22,58 @@ if TYPE_CHECKING:
     from .job_socket import FindRun
 
     class JobControl(Protocol):
-        """A job for those who stop it, or have it observed: before it begins, and until it ends."""
+        """The interface of a job for those who stop or observe it."""
 
         @property
         def end_signals(self) -> Sequence[str]:
-            """The names of the signals that end it."""
+            """The names of the signals that stop the job."""
             ...
 
         @property
         def roles(self) -> Collection[str]:
-            """The names of its roles; "" is that of one program."""
+            """The names of the job's roles; "" stands for a job of one program."""
             ...
 
         @property
         def started(self) -> bool:
-            """Whether workers run, or have run."""
+            """Whether workers have been started."""
             ...
 
         @property
         def ending(self) -> bool:
-            """Whether it ends."""
+            """Whether the job is ending."""
             ...
 
         def end(self, number: int, why: str = "") -> None:
-            """Handle a signal that ends it; `why` is told in its place if nobody has sent it."""
+            """Handle a signal that ends the job; `why` replaces the signal's name in messages."""
             ...
 
         def stop(self, number: int, grace: float | None) -> None:
-            """Stop it by a signal, with another grace than its own if that is not None."""
+            """Stop the job with a signal; `grace` replaces the job's own grace period."""
             ...
 
         def pass_on(self, number: int) -> None:
-            """Handle a signal that does not end it."""
+            """Handle a signal that does not end the job."""
             ...
 
         def signal_ranks(self, number: int) -> int:
-            """Send a signal to all running ranks; return how many there are."""
+            """Send a signal to all running ranks; return the number of ranks."""
             ...
 
         def refuse(self, error: DsrunError) -> None:
-            """End it with an error; if workers of roles run already, only log that."""
+            """End the job with an error; if workers of roles already run, only log the error."""
             ...
 
         def call_off(self, reason: str) -> None:
-            """Give up the start for a reason; if workers run already, only warn."""
+            """Cancel the start for a reason; if workers already run, only warn."""
             ...
 
         def observe_runs(self, observe: Callable[[ObservedRun], None]) -> None:
-            """Have a function called with each of its runs before that begins."""
+            """Call a function with each run of the job before the run starts."""
             ...
 
     class Programs(JobControl, Protocol):
-        """The program of a job, or the programs of its roles: `RunnerJob` begins and ends them."""
+        """The program of a job, or the programs of its roles; `RunnerJob` starts and ends them."""
 
         @property
         def spec(self) -> JobSpec | RolesSpec:
@@ -82,32 +82,32 @@ if TYPE_CHECKING:
 
         @property
         def refusal(self) -> DsrunError | None:
-            """Why they could not be started, if `conclude` has nothing to say beside that."""
+            """The reason why the programs could not start, if `conclude` does not report one."""
             ...
 
         @property
         def abandoned(self) -> bool:
-            """Whether a third interrupt has ended them without waiting for their nodes."""
+            """Whether a third interrupt has ended the job without waiting for its nodes."""
             ...
 
         def begin(self, listen: Callable[[], None]) -> None:
-            """Begin: nodes get ready as soon as they are connected; `listen` takes requests."""
+            """Start: nodes prepare once connected; `listen` starts to accept requests."""
             ...
 
         def wait(self) -> None:
-            """Run the loop until they are over."""
+            """Run the loop until the programs have ended."""
             ...
 
         def leave(self) -> Sequence[RunNode]:
-            """Give all nodes back to the fleet; return those that have to answer before reuse."""
+            """Give all nodes back to the fleet; return those that must answer before reuse."""
             ...
 
         def conclude(self) -> Ending:
-            """Return how they have ended."""
+            """Return the ending of the programs."""
             ...
 
         def tell_end(self, ending: Ending) -> Sequence[Callable[[], None]]:
-            """Tell observers how the job has ended; return what waits in a thread for programs."""
+            """Report the ending to observers; return slow functions to call in a thread."""
             ...
 
         def requests(self) -> FindRun:
@@ -115,17 +115,17 @@ if TYPE_CHECKING:
             ...
 
         def on_broken_output(self) -> None:
-            """Stop: the reader of the output has gone."""
+            """Stop the job, because the reader of its output has gone."""
             ...
 
     MakePrograms: TypeAlias = Callable[[JobSpec, NodeFleet, Screen], Programs]
 
 
 def send(job: JobControl, number: object) -> None:
-    """Act on a signal for a job, as a program asks for it: end it, or pass it on to every rank.
+    """Handle a signal that a program requests: end the job, or pass the signal on to every rank.
 
     Raises:
-        UsageError: there is no such signal.
+        UsageError: the signal does not exist.
     """
     if type(number) is not int or number not in set(signal.Signals):
         raise UsageError(f"signal {number!r}: no such signal")
@@ -138,7 +138,7 @@ def send(job: JobControl, number: object) -> None:
 
 
 def stop(job: JobControl, grace: object) -> None:
-    """Stop a job, with another grace than its own if that is a number of seconds.
+    """Stop a job; `grace` replaces the job's own grace period if it is a number of seconds.
 
     Raises:
         UsageError: the grace is not a number of seconds.

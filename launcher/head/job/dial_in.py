@@ -1,4 +1,4 @@
-"""Runs whose node launchers dial the runner: certificate, listener and authentication."""
+"""Node launchers that dial the runner: certificate, listener and authentication."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def announced(
 ) -> Iterator[DialBack]:
     """Listen for node launchers that an engine starts.
 
-    Each of them prints a token on the engine's output, and shows the same token when it dials.
+    Each node launcher prints a token on the engine's output, and presents it when it dials.
 
     Raises:
         DsrunError: the runner cannot listen.
@@ -53,9 +53,10 @@ def announced(
 
 
 def _towards(loop: Loop, hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return this machine's addresses as `addresses_towards`, or in any order at a signal.
+    """Return this machine's addresses in the order of `addresses_towards`.
 
-    A dead name server takes seconds for each name. The signal is heard of once the loop runs.
+    A dead name server takes seconds for each name, and the loop, which handles signals, does not
+    run yet. After a signal, the addresses come in any order.
     """
     found: list[tuple[str, ...]] = []
     done, end = system.pipe2(os.O_CLOEXEC)
@@ -74,7 +75,7 @@ def _towards(loop: Loop, hosts: Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def shared(fleet: NodeFleet, spec: JobSpec, console: Screen, job: JobControl) -> Iterator[None]:
-    """Listen on node 0 of a --no_ssh job: the other nodes dial its control port and share a secret.
+    """Listen on node 0 of a --no_ssh job; the other nodes dial in with a shared secret.
 
     Raises:
         DsrunError: the runner cannot listen.
@@ -99,7 +100,7 @@ def _open(
     verifier: TokenVerifier | SecretVerifier,
     console: Screen,
 ) -> Iterator[Listener]:
-    """Open the listener; if the start fails meanwhile, its error names the rejected callers."""
+    """Open the listener. If the start fails while it is open, the error names rejected callers."""
     rejections = Rejections(loop, lambda text: console.log(text, "warning"))
     listener = _listener(loop, context, addresses, port, verifier, rejections, console)
     if isinstance(verifier, TokenVerifier):

@@ -1,4 +1,4 @@
-"""How a run has ended: its report, and what everybody is told of it."""
+"""The ending of a run: its report, made from the state of the run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def ending_of(run: RunView) -> Ending:
-    """Return how a run has ended, as far as is known now."""
+    """Return the ending of a run from the facts known now."""
     return Ending(run.spec.job_id, run.error or _report(run))
 
 
 def fails(run: RunView) -> bool:
-    """Return whether a run ends with a failure, as far as is known now."""
+    """Return whether a run ends with a failure, from the facts known now."""
     return run.error is not None or bool(_known(run).exit_code)
 
 
@@ -40,11 +40,11 @@ def _report(run: RunView) -> JobReport:
 
 
 def _explained(known: JobReport, no_requeue_code: int) -> JobReport:
-    """Return the report of a job that has failed with the reason, and the exit code that follows.
+    """Return the report of a failed job with its explanation and the resulting exit code.
 
     Args:
-        known: the report without it.
-        no_requeue_code: for a job that would fail again; 0 for none.
+        known: the report without an explanation.
+        no_requeue_code: the exit code for a job that would fail again; 0 for none.
     """
     from ...specs.verdict import Retry
     from ..diagnosis.verdict import explanation

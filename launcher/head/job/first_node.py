@@ -23,10 +23,10 @@ LOOK_AGAIN = 1.0
 
 
 def look_for_another(spec: JobSpec, loop: Loop, job: JobControl, pin: str) -> None:
-    """On node 0, check until the job runs whether another machine answers at --master_addr.
+    """On node 0, check whether another machine answers at --master_addr, until workers run.
 
-    An address that is not one of this machine's may still lead here (a forwarded port, a service):
-    then the answer shows our own certificate, whose fingerprint is `pin`.
+    A foreign address may still lead here (a forwarded port, a service). The answer then shows our
+    own certificate, which has the fingerprint `pin`.
     """
     from threading import Thread
 
@@ -55,7 +55,7 @@ def look_for_another(spec: JobSpec, loop: Loop, job: JobControl, pin: str) -> No
 
 
 def _call(address: str, port: int, secret: str, plan: Plan) -> str:
-    """Dial as node 0; return the fingerprint of the certificate there, "" if nothing answers."""
+    """Dial as node 0; return the fingerprint of the certificate found, "" without an answer."""
     from ...control import auth, frames, messages, tls
     from ...control.stream import StreamClosed
 
@@ -70,7 +70,7 @@ def _call(address: str, port: int, secret: str, plan: Plan) -> str:
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a name is known to lead to this machine."""
+    """Return whether a name is known to be one of this machine's."""
     import socket
 
     try:

@@ -1,4 +1,4 @@
-"""One job in the runner or a hold: begun and ended once, whoever has asked for it."""
+"""One job in the runner or a hold, from its opening line to its end."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class RunnerJob:
     """A job: its console, the socket for `dsrun-job`, its report file, and its end.
 
-    A terminal, a hold and a Python program only give it another console and another exit. Its
-    programs are one (`OneProgram`), or those of its roles (`RolesJob`).
+    Terminal, hold and Python API differ only in the console and in `leave`. The programs of a job
+    are one (`OneProgram`), or those of its roles (`RolesJob`).
 
     Attributes:
         spec: the job.
-        console: where its output and messages go.
-        loop: runs it.
-        programs: what it runs; None until that is attached.
+        console: the destination of output and messages.
+        loop: the loop that runs the job.
+        programs: the programs of the job; None before `attach`.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class RunnerJob:
         leave: Callable[[Ending], None],
         writes: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Prepare it.
+        """Prepare a job.
 
         Args:
-            spec: what it is.
-            console: where its output and messages go; is closed at the end.
-            loop: runs it.
-            leave: called from the loop with its ending once everybody else has been told.
-            writes: returns whether --report_file is written here.
+            spec: the job.
+            console: the destination of output and messages; closed at the end.
+            loop: the loop that runs the job.
+            leave: called from the loop with the ending, after everybody else has been told.
+            writes: returns whether this process writes --report_file.
         """
         self.spec = spec
         self.console, self.loop = console, loop
@@ -77,7 +77,7 @@ class RunnerJob:
             )
 
     def attach(self, programs: Programs) -> None:
-        """Take its programs, which have not begun."""
+        """Set the programs of the job, which have not started."""
         if is_page(self.spec.output.report_file):
             from ..watch.attach import painter
 
@@ -86,7 +86,7 @@ class RunnerJob:
         self.programs = programs
 
     def begin(self) -> None:
-        """Begin its programs, which have it take requests of dsrun-job."""
+        """Start the programs, which open the socket for dsrun-job."""
         programs = self.programs
         assert programs is not None
         programs.begin(lambda: self._listen(programs))
@@ -100,7 +100,7 @@ class RunnerJob:
         self._socket = JobSocket(self.loop, self.spec.job_id, verbs, self.console.log)
 
     def close(self) -> None:
-        """Take no more requests of dsrun-job."""
+        """Stop accepting requests of dsrun-job."""
         self._closed = True
         if self._socket is not None:
             self._socket.close()
@@ -108,9 +108,9 @@ class RunnerJob:
     # -- the end ----------------------------------------------------------------------------
 
     def end(self, ending: Ending) -> None:
-        """Tell everybody how it has ended: the user, observers, hooks, the report file; then leave.
+        """Report the ending to the user, observers, hooks and the report file; then call `leave`.
 
-        What may wait for disks and programs is done in a thread, and nothing more than once.
+        Slow work (disks, other programs) is done in a thread. Each step is done at most once.
         """
         self.close()
         if shown := ending.words(self.console.still_shows):
@@ -122,7 +122,7 @@ class RunnerJob:
         self._aside(works, lambda: self.console.flush(lambda: self._write(ending)))
 
     def _error_file(self, ending: Ending) -> list[Callable[[], object]]:
-        """Return what copies the error of the first failure for whoever has started this."""
+        """Return functions that write the error file for the program that started dsrun."""
         variable = "TORCHELASTIC_ERROR_FILE"
         path = (os.environ if self.spec.environ is None else self.spec.environ).get(variable)
         if not path or not ending.code or self.spec.role:
@@ -133,7 +133,7 @@ class RunnerJob:
         return [lambda: file.write(path, text, name=variable)] if text else []
 
     def _write(self, ending: Ending) -> None:
-        """Write --report_file, once it is known whether all output could be written."""
+        """Write --report_file, once all output has been written or has failed."""
         if self.console.has_lost_output:
             ending = ending.unwritten()
         path = self.spec.output.report_file
@@ -158,7 +158,7 @@ class RunnerJob:
         return report_text(path, ending, self.loop.clock, self._draw, self.spec)
 
     def _tell(self, ending: Ending) -> None:
-        """Tell those who wait for the end of the job, and for nothing else."""
+        """Report the ending to callers that wait only for the end of the job."""
         if self._socket is not None:
             self._socket.tell(ending)
 
@@ -175,9 +175,9 @@ class RunnerJob:
         aside(self.loop, works, then)
 
     def crash(self, error: Exception) -> None:
-        """Write --report_file for an error after which the loop cannot go on: a fault of dsrun.
+        """Write --report_file for an error that stops the loop.
 
-        Or this machine gives it no more files, memory or threads.
+        The error is a bug in dsrun, or a lack of files, memory or threads.
         """
         why = exhausted(error)
         ending = Ending(self.spec.job_id, NodeError(why) if why else error)

@@ -1,6 +1,6 @@
-"""The verbs of a run that dsrun-job asks, but for its report.
+"""The verbs of dsrun-job for a run, except `report`.
 
-Each gets the run, the caller, the request and its descriptors, and answers as a `Verb` of
+Each verb gets the run, the caller, the request and its descriptors, and answers like a `Verb` of
 `LocalServer` does.
 """
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from .job_socket import RunAccess, RunHistory
 
 MOST_PENDING = 1 << 20
-"""Bytes that may wait for a caller that follows the output; more is left out."""
+"""Bytes buffered for a caller that follows the output; output beyond that is dropped."""
 
 
 def status(run: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Return how a run is now, with its ranks if they are wanted."""
+    """Return the status of a run, with its ranks on request."""
     return as_fields(job_status.status(run.view(), run.seen, ranks=request.get("ranks") is True))
 
 
 def usage(run: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
-    """Answer with what each connected node reports: (host, usage) of each."""
+    """Answer with the resource usage of each connected node: (host, usage) pairs."""
     nodes = [node.connection for node in run.view().nodes if not node.over]
     ask_usage(run.fleet, nodes, caller, request)
 
@@ -49,7 +49,7 @@ def usage(run: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]
 def ask_usage(
     fleet: NodeFleet, nodes: Iterable[NodeConnection], caller: LocalCaller, request: Message
 ) -> None:
-    """Answer a request with the reports of those nodes that are connected."""
+    """Answer a request with the usage reports of the connected ones among `nodes`."""
     from ...control.job_messages import USAGE, UsageAsk
 
     def answer(used: dict[NodeConnection, Usage]) -> None:
@@ -61,7 +61,7 @@ def ask_usage(
 
 
 def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
-    """Answer once the nodes have told where the ranks are, after an event for each rank."""
+    """Answer once all nodes have sent the stacks of their ranks; send an event for each rank."""
     from ..stacks import collect, wire
 
     run, idle = access.view(), access.seen.idle
@@ -87,7 +87,7 @@ def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
 
 
 def signal(access: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Send a signal to every worker, whatever it does to them."""
+    """Send a signal to every worker, even one that ends the worker."""
     number, run = signal_of(request), access.view()
     if not run.runs:
         raise UsageError(f"no worker is running: the job is {run.phase.name.lower()}")
@@ -110,12 +110,12 @@ def stop(access: RunAccess, _caller: LocalCaller, request: Message, _fds: list[i
 
 
 def restart(_run: RunAccess, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
-    """Refuse to start a job of one program again."""
+    """Reject a restart: a job of one program has no role to restart."""
     raise UsageError("only a role can be started again, with --role")
 
 
 def scale(run: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Change how many nodes the rounds of an elastic job have at most."""
+    """Change the maximum number of nodes in a round of an elastic job."""
     nodes = request.get("nodes")
     if type(nodes) is not int or not 0 < nodes < 10_000_000:
         raise UsageError("invalid request: expected nodes, a number above 0")
@@ -185,10 +185,10 @@ class LogReader:
 
 
 def check_size(run: RunView, nodes: int) -> str:
-    """Return what to tell the user who asks for rounds of at most so many nodes.
+    """Check a requested maximum of nodes per round; return the confirmation for the user.
 
     Raises:
-        UsageError: the limits of the job do not allow it, or dsrun does not decide on it.
+        UsageError: the job's limits do not allow it, or dsrun does not control the job's rounds.
     """
     limits = run.spec.elastic
     if limits is None or run.spec.plan.rendezvous is not None:
@@ -203,16 +203,16 @@ def check_size(run: RunView, nodes: int) -> str:
 def follow(
     caller: LocalCaller, seen: RunHistory, feed: Callable[[int, str, int, bytes], None]
 ) -> None:
-    """Have a function called with all output from now on, as long as the caller is there."""
+    """Call a function with all output from now on, until the caller disconnects."""
     seen.followers.append(feed)
     caller.on_close.append(lambda: seen.followers.remove(feed))
 
 
 def ranks_of(request: Message) -> list[int] | None:
-    """Return the ranks that a request names, None if it names none.
+    """Return the ranks that a request names, None for all.
 
     Raises:
-        UsageError: they are no numbers.
+        UsageError: the ranks are not numbers.
     """
     ranks = request.get("ranks")
     if ranks is not None and not (isinstance(ranks, list) and set(map(type, ranks)) <= {int}):
@@ -221,10 +221,10 @@ def ranks_of(request: Message) -> list[int] | None:
 
 
 def signal_of(request: Message) -> int:
-    """Return the signal that a request names.
+    """Return the number of the signal in a request.
 
     Raises:
-        UsageError: it names none.
+        UsageError: the request has no valid signal.
     """
     number = request.get("number")
     if type(number) is not int or number not in set(Signals):

@@ -1,6 +1,6 @@
 """The socket at which a running job takes the requests of dsrun-job.
 
-What serves them is imported for the first caller: most jobs have none.
+The server is imported for the first caller, as most jobs have none.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     FindRun = Callable[[Message], "RunAccess"]
 
 MOST_EVENTS = 20_000
-"""Events that are kept, beside the output."""
+"""Number of events kept, besides output."""
 
 
 class RunHistory:
-    """What was seen of a run so far, for those who ask about it while it runs.
+    """The history of a run for requests that ask about it while it runs.
 
     Attributes:
         tail: the newest output.
-        round: the newest round, 0 if there are none.
-        restarts: how often workers were restarted after a failure.
-        exits: how ranks of this round have ended: (code, whether they were being stopped).
-        idle: for how many seconds ranks have done nothing, if nodes report that (RanksActive).
+        round: the newest round; 0 if there are none.
+        restarts: the number of restarts after a failure.
+        exits: by rank of this round: (exit code, whether the rank was being stopped).
+        idle: by rank, seconds without work, if nodes report that (RanksActive).
         followers: called with rank, host, stream and bytes of all output.
-        clock: that of the loop.
-        past: the newest events, beside the output, each with its time on the clock.
+        clock: the loop's clock.
+        past: the newest events except output, each with its time on the clock.
     """
 
     def __init__(self, clock: Callable[[], float], former: RunHistory | None = None) -> None:
-        """Note times on the loop's clock; who follows the former run follows this one, too."""
+        """Create a history on the loop's clock; keep the followers of the former run."""
         self.clock = clock
         self.past: deque[tuple[float, RunEvent]] = deque(maxlen=MOST_EVENTS)
         self.tail = Tail()
@@ -64,7 +64,7 @@ class RunHistory:
         )
 
     def on_event(self, event: RunEvent) -> None:
-        """Keep what an event tells; most are output."""
+        """Record an event; most are output."""
         if type(event) is RankOutput:
             self._on_output(event)
             return
@@ -88,7 +88,7 @@ class RunHistory:
 
 
 class JobSocket:
-    """Listens for one job until it is closed, and tells those who wait how that has ended."""
+    """Listens for one job until closed; at the end, tells waiting callers the ending."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class JobSocket:
         verbs: Mapping[str, Verb],
         log: Callable[[str, str], None],
     ) -> None:
-        """Listen; without a socket the job goes on all the same.
+        """Start to listen; on failure, log that and go on without a socket.
 
         Args:
             loop: of the job.
@@ -117,7 +117,7 @@ class JobSocket:
             loop.add_reader(self._listener.fileno(), self._serve)
 
     def _serve(self) -> None:
-        """Serve the first caller, and all that follow."""
+        """Serve the first caller and all later ones."""
         from ..local.server import LocalServer
         from ..local.waiters import Waiters
 
@@ -129,7 +129,7 @@ class JobSocket:
         self._server = LocalServer(self._loop, listener, verbs, self._log)
 
     def close(self) -> None:
-        """Stop listening, and end all connections but of those who wait for the end."""
+        """Stop listening, and close connections except those of callers that wait for the end."""
         if self._listener is not None:
             self._loop.remove(self._listener.fileno())
             self._listener.close()
@@ -138,20 +138,20 @@ class JobSocket:
             self._server.close(keep=self._waiters)
 
     def tell(self, ending: Ending) -> None:
-        """Tell those who wait how the job has ended, and end their connections."""
+        """Send the ending to waiting callers, and close their connections."""
         if self._waiters is not None:
             self._waiters.tell(ending)
 
 
 class RunAccess(NamedTuple):
-    """The run that a request is about: that of a job of one program, or of one role.
+    """The run that a request is about: of a job of one program, or of one role.
 
     Attributes:
-        view: returns how the run is now.
-        handle: tells it what has happened.
+        view: returns the current state of the run.
+        handle: reports an event to the run.
         log: prints a message, given its text and level.
-        fleet: has its nodes.
-        seen: what was seen of it so far.
+        fleet: the fleet with the run's nodes.
+        seen: the run's history.
     """
 
     view: Callable[[], RunView]

@@ -1,4 +1,4 @@
-"""The status of a run: where its workers are, how they do, and what was printed last."""
+"""The status of a run: the place and state of its workers, and its last output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status(run: RunView, seen: RunHistory, *, ranks: bool) -> JobStatus:
-    """Return the status of a run as of now, without its ranks if they are many and not needed."""
+    """Return the current status of a run, with its ranks if `ranks` is set."""
     spec, tail, now = run.spec, seen.tail, system.time() - seen.clock()
     running = run.workers.running
     hosts = {one.host for one in running}
@@ -58,7 +58,7 @@ def _node(run: RunView, node: RunNode, hosts: set[str]) -> NodeStatus:
 def _ranks(
     run: RunView, seen: RunHistory, running: dict[int, RunningWorker], now: float
 ) -> Iterator[RankStatus]:
-    """Yield every rank of the plan; `now` is what to add to the loop's clock."""
+    """Yield the status of every rank; `now` is the offset from the loop's clock to the epoch."""
     nodes = {node.node.rank: node for node in run.nodes if not node.over}
     for place in run.plan.nodes:
         for worker in place.workers():
@@ -92,7 +92,7 @@ def _ended(code: int | None, *, stopped: bool) -> RankState:
 
 
 def _device(node: RunNode | None, slot: int | str | None) -> str:
-    """Return the device of a slot, which may be an index into those that the node has."""
+    """Return the device of a slot; a slot may be an index into the node's devices."""
     devices = node.hello.devices if node is not None and node.hello else ()
     if isinstance(slot, int) and slot < len(devices):
         return devices[slot]

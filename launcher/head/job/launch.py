@@ -1,4 +1,4 @@
-"""One job on a fleet of its own: the loop, signals, the nodes from their start to END."""
+"""One job on its own fleet: the loop, signals, and the nodes from their start to END."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .start import PreparedStart
 
 OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
-"""Signals that dsrun handles besides those that end the job."""
+"""Signals that dsrun handles besides those that stop the job."""
 
 
 def run(
@@ -42,9 +42,9 @@ def run(
 
     Args:
         spec: the job.
-        start: its plan and its prepared backends.
+        start: the plan and the prepared backends.
         backend_for: returns the backend for a node that joins later.
-        programs: prepares its programs on a fleet.
+        programs: prepares the programs on a fleet.
 
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
@@ -67,16 +67,16 @@ def launch(
     on_job: Callable[[JobControl], None] = lambda _: None,
     programs: MakePrograms = OneProgram,
 ) -> Ending:
-    """Run a job, and print its output and its report; return how it has ended.
+    """Run a job, print its output and report, and return its ending.
 
     Args:
         spec: the job.
-        start: its plan and its prepared backends.
+        start: the plan and the prepared backends.
         backend_for: returns the backend for a node that joins later.
-        loop: is run until the job has ended.
-        console: is closed at the end.
-        on_job: called with the job before it begins.
-        programs: prepares its programs on a fleet.
+        loop: run until the job has ended.
+        console: closed at the end.
+        on_job: called with the job before it starts.
+        programs: prepares the programs on a fleet.
     """
     ended: list[Ending] = []
 
@@ -102,9 +102,9 @@ def _conduct(
     on_job: Callable[[JobControl], None],
     programs: MakePrograms,
 ) -> Ending:
-    """Run a job until its nodes have ended; nothing is left running then.
+    """Run a job until its nodes have ended, with nothing left running.
 
-    The arguments are as in `launch`.
+    The arguments are those of `launch`.
     """
     spec, loop, console = job.spec, job.loop, job.console
     lease = spec.supervision.heartbeat_timeout
@@ -125,16 +125,16 @@ def _conduct(
 def serve(
     job: RunnerJob, fleet: NodeFleet, parts: Sequence[Part], dial: DialBack | None = None
 ) -> Ending:
-    """Connect the fleet of a job, wait until its programs are over, then close the fleet.
+    """Connect the fleet of a job, wait until its programs have ended, then close the fleet.
 
     Args:
-        job: has its programs, and has not begun.
-        fleet: has its nodes.
+        job: the job, which has programs and has not started.
+        fleet: the fleet of the job's nodes.
         parts: each backend with the nodes it starts.
-        dial: where node launchers dial, for the backends that need it.
+        dial: the listener for node launchers, for backends that need one.
 
     Raises:
-        DsrunError: some node cannot take part; nothing is left running.
+        DsrunError: a node cannot take part; nothing is left running.
     """
     programs = job.programs
     assert programs is not None
@@ -160,14 +160,14 @@ def _end_message(spec: JobSpec, ending: Ending) -> messages.SessionEnd:
 
 
 def nodes_of(start: PreparedStart) -> list[Node]:
-    """Return the nodes that are started, by their ranks."""
+    """Return the nodes to start, in the order of their ranks."""
     return sorted((node for part in start.parts for node in part.nodes), key=lambda one: one.rank)
 
 
 def listening(
     job: JobControl, fleet: NodeFleet, parts: Sequence[Part], spec: JobSpec, console: Screen
 ) -> AbstractContextManager[DialBack | None]:
-    """Return a context in which a listener takes node launchers that dial in, if there are any."""
+    """Return a context with a listener if node launchers dial in, else an empty one."""
     if not any(part.backend.transport == "dial" for part in parts):
         return nullcontext()
     from . import dial_in
@@ -178,12 +178,12 @@ def listening(
 
 
 def handle_signals(loop: Loop, spec: JobSpec, job: JobControl) -> None:
-    """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup).
+    """Install the signal handlers; a SIGHUP that was ignored at the start stays ignored (nohup).
 
     Args:
-        loop: calls the job with each signal that ends it, and with each of `OTHER_SIGNALS`.
-        spec: names those that end it.
-        job: is told of them.
+        loop: receives the signals.
+        spec: names the signals that stop the job.
+        job: is told each signal that stops it, and each of `OTHER_SIGNALS`.
     """
     names = spec.supervision.end_signals
     ends = {signals.parse("--signals_to_handle", name) for name in names}

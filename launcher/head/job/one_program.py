@@ -1,4 +1,4 @@
-"""The one program of a job: its run on a fleet, with its restart policy and its observers."""
+"""The one program of a job: its run on a fleet, with restart policy and observers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class OneProgram:
-    """One program, which is run once; also that of a role, from one start to the next (`Programs`).
+    """One run of one program: of a whole job, or of a role between two restarts (`Programs`).
 
     Attributes:
-        spec: its job.
-        end_signals: the names of the signals that end it.
-        roles: the name of its role, "" without roles.
+        spec: the job.
+        end_signals: the names of the signals that stop the run.
+        roles: the name of the role; "" without roles.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class OneProgram:
         owner: RunOverrides | None = None,
         input_fd: int = 0,
     ) -> None:
-        """Prepare its run.
+        """Prepare a run.
 
         Args:
-            spec: its job.
-            fleet: has its nodes.
-            console: where its output and messages go.
-            owner: what is done in place of the usual; None for nothing.
-            input_fd: the descriptor of the standard input that rank 0 gets, if that was requested.
+            spec: the job.
+            fleet: the fleet of the run's nodes.
+            console: the destination of output and messages.
+            owner: the overrides of the run's owner; None for none.
+            input_fd: the descriptor of standard input for rank 0, if requested.
 
         Raises:
             UsageError: the folder of --sync cannot be read, or is too large.
@@ -68,56 +68,56 @@ class OneProgram:
 
     @property
     def observed(self) -> ObservedRun:
-        """Its run, for those who observe it."""
+        """The run, for observers."""
         return ObservedRun(self.spec.role, self._run.observe, self._run.view)
 
     def observe_runs(self, observe: Callable[[ObservedRun], None]) -> None:
-        """Call a function with its run."""
+        """Call a function with the run."""
         observe(self.observed)
 
     def view(self) -> RunView:
-        """Return how its run is now."""
+        """Return the current state of the run."""
         return self._run.view()
 
     def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell its run what has happened, as `Run.handle`."""
+        """Report an event to the run, as `Run.handle`."""
         self._run.handle(happened, *args, **kwargs)
 
     @property
     def started(self) -> bool:
-        """Whether its workers were started."""
+        """Whether workers were started."""
         return self.view().started
 
     @property
     def ending(self) -> bool:
-        """Whether its run has ended on all nodes."""
+        """Whether the run has ended on all nodes."""
         return self.view().ending
 
     @property
     def abandoned(self) -> bool:
-        """Whether a third interrupt has ended it without waiting for its nodes."""
+        """Whether a third interrupt has ended the run without waiting for its nodes."""
         return self.view().abandoned
 
     @property
     def refusal(self) -> DsrunError | None:
-        """Why it could not be started; None if it could."""
+        """The reason why the run could not start; None if it could."""
         return self.view().error
 
     def begin(self, listen: Callable[[], None] | None = None) -> None:
-        """Begin its run; `listen` takes requests about it, from when node launchers start."""
+        """Start the run; `listen` accepts requests about it once node launchers start."""
         if listen is not None:
             self._run.loop.call_later(0.0, listen)
         self._run.begin()
 
     def wait(self) -> None:
-        """Wait until its run is over, and give the nodes back to the fleet."""
+        """Wait until the run has ended, and return its nodes to the fleet."""
         self._run.wait()
 
     def leave(self, wanted: Callable[[RunNode], bool] = lambda _: True) -> Sequence[RunNode]:
-        """Give the nodes of its run, which is over, back to the fleet.
+        """Give the nodes of an ended run back to the fleet.
 
-        Return those `wanted` that had its workers. If it was not started, these release ports and
-        log files, and none is returned.
+        Return those `wanted` that had its workers: none if workers were not started. The nodes then
+        only release ports and log files.
         """
         self._run.leave()
         run = self.view()
@@ -128,21 +128,21 @@ class OneProgram:
     # -- signals and errors -----------------------------------------------------------------
 
     def end(self, number: int, why: str = "") -> None:
-        """Handle a signal that ends it; `why` is told in its place if nobody has sent it."""
+        """Handle a signal that stops the run; `why` replaces the signal's name in messages."""
         self.handle(run_signals.on_end_signal, number, why)
 
     def pass_on(self, number: int) -> None:
-        """Handle a signal that does not end it."""
+        """Handle a signal that does not stop the run."""
         self.handle(run_signals.on_other_signal, number)
 
     def signal_ranks(self, number: int) -> int:
-        """Send a signal to all ranks, if they were started; return how many run."""
+        """Send a signal to all ranks if they were started; return the number of running ranks."""
         if self.started:
             self.handle(run_signals.signal_ranks, number)
         return len(self.view().workers.running)
 
     def stop(self, number: int, grace: float | None) -> None:
-        """Stop it by a signal, with another grace than its own if that is not None."""
+        """Stop the run with a signal; `grace` replaces the job's own grace period unless None."""
         run = self.view()
         if grace is None or not run.started:
             self.end(number)
@@ -151,15 +151,15 @@ class OneProgram:
             self.handle(RunState.stop, number, grace)
 
     def refuse(self, error: DsrunError) -> None:
-        """End it with an error."""
+        """End the run with an error."""
         self.handle(RunState.refuse, error)
 
     def call_off(self, reason: str) -> None:
-        """Give up the start for a reason; if workers run already, only warn."""
+        """Cancel the start for a reason; if workers already run, only warn."""
         self.handle(run_start.call_off, reason)
 
     def on_broken_output(self) -> None:
-        """Stop it: the reader of its output has gone."""
+        """Stop the run, because the reader of its output has gone."""
         self.handle(run_signals.on_broken_output)
 
     # -- what others get to know ------------------------------------------------------------
@@ -173,20 +173,20 @@ class OneProgram:
         return only_run(self.access(seen))
 
     def access(self, seen: RunHistory) -> RunAccess:
-        """Return the access of requests to its run, given its history."""
+        """Return the access of requests to the run, given the history."""
         from .job_socket import RunAccess
 
         return RunAccess(self.view, self.handle, self._log, self._run.fleet, seen)
 
     def tell_end(self, ending: Ending) -> Sequence[Callable[[], None]]:
-        """Tell observers how it has ended; return what waits in a thread until programs know it."""
+        """Report the ending to observers; return slow functions to call in a thread."""
         self._run.tell_end(ending)
         return self._hooks
 
     def conclude(self) -> Ending:
-        """Return how its run, which is over, has ended.
+        """Return the ending of the run, which is over.
 
-        That is made once; and anew if a signal, or the end of an engine, known later, explains
+        The ending is made once, and made again if a later signal, or the end of an engine, explains
         more.
         """
         run = self._run

@@ -1,4 +1,4 @@
-"""What dsrun-job asks of a running job for its report: how it does, and what has happened."""
+"""The verb `report` of dsrun-job: the state of a running job, and its past events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def report(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
-    """Return how a run does; send what has happened, too, if that is asked for."""
+    """Return the state of a run; send its past events first if the request asks for them."""
     run, seen, now = access.view(), access.seen, access.seen.clock()
     if request.get("events") is True:
         send_past(caller, seen, began(run, seen))
@@ -35,7 +35,7 @@ def report(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
     text = ending.text if ending.report is None else words(run, ending.report)
     seconds = now - began(run, seen)
     return {
-        # It has no exit code yet.
+        # A running job has no exit code yet.
         "report": {**ending.data, "exit_code": None},
         "text": text,
         "seconds": seconds,
@@ -44,7 +44,7 @@ def report(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
 
 
 def about(programs: Mapping[str, Program], seconds: float) -> Message:
-    """Return what a job is, as `picture.About`, given its programs and how long it has lasted."""
+    """Return the description of a job as in `picture.About`; `seconds` is its duration so far."""
     return {
         "command": command_lines(programs),
         "version": __version__,
@@ -53,12 +53,12 @@ def about(programs: Mapping[str, Program], seconds: float) -> Message:
 
 
 def began(run: RunView, seen: RunHistory) -> float:
-    """Return when the first thing has happened."""
+    """Return the time of the first event."""
     return min([run.record.began, *(at for at, _ in list(seen.past)[:1])])
 
 
 def words(run: RunView, report: JobReport) -> str:
-    """Return how a job does, in words."""
+    """Return the state of a job in words."""
     hosts = counted(len(report.hosts), "host")
     ranks = f"{len(run.workers.running)} of {counted(report.world_size, 'rank')}"
     ago = duration(report.ended - report.began)
@@ -67,7 +67,7 @@ def words(run: RunView, report: JobReport) -> str:
 
 
 def troubles(report: JobReport) -> list[str]:
-    """Return lines on what went wrong so far."""
+    """Return lines about troubles so far."""
     lines = [
         f"  rank {one.rank} ({one.host}) failed with code {one.exit_code}"
         for one in report.failures
@@ -77,7 +77,7 @@ def troubles(report: JobReport) -> list[str]:
 
 
 def send_past(caller: LocalCaller, seen: RunHistory, first: float, role: str = "") -> None:
-    """Send what has happened since a time: events, each with its time, and the newest output."""
+    """Send the events since `first`, each with its time, and the newest output."""
     caller.event({"event": "role", "role": role})
     for at, event in seen.past:
         fields = {"event": "past", "role": role, "at": at - first, "of": as_json(event)}

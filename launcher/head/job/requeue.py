@@ -1,4 +1,4 @@
-"""`--requeue_on`: requeue a Slurm job that has ended with one of these exit codes."""
+"""`--requeue_on`: requeue a Slurm job that ends with one of these exit codes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def requeueing(codes: Collection[int], job: Callable[[], int]) -> int:
-    """Run a job that returns its exit code, and requeue it after one of these; return the code.
+    """Run a job, and requeue it if it ends with one of `codes`; return its exit code.
 
     Raises:
-        DsrunError: as the job; its exit code counts as well.
+        DsrunError: the error of the job; its exit code counts as well.
     """
     try:
         code = job()
@@ -32,7 +32,7 @@ def requeueing(codes: Collection[int], job: Callable[[], int]) -> int:
 def requeue(code: int, environ: Mapping[str, str]) -> None:
     """Requeue this Slurm job and log it; if Slurm refuses, log its message.
 
-    A job that is no longer running has been cancelled, and is not requeued.
+    A job that no longer runs has been cancelled, and is not requeued.
     """
     from ...backends.base import output_of
 

@@ -29,7 +29,7 @@ class PreparedStart(NamedTuple):
     """The plan and the prepared backends of a job.
 
     Attributes:
-        plan: one node per rank if the backend starts ranks, else the job's own plan.
+        plan: the job's plan; with one node per rank if the backend starts ranks.
         parts: the backends, each with the nodes it starts.
     """
 
@@ -38,7 +38,7 @@ class PreparedStart(NamedTuple):
 
 
 def commands(spec: JobSpec) -> list[StartCommand]:
-    """Return every command that starts node launchers of a job, by the rank of its first host.
+    """Return all commands that start node launchers of a job, in the order of their first ranks.
 
     Raises:
         UsageError: a backend's tool is missing here, or it cannot start these nodes.
@@ -55,13 +55,13 @@ def launch(
     conduct: Conduct | None = None,
     programs: MakePrograms | None = None,
 ) -> int:
-    """Run a job and report on it; return the exit code.
+    """Run a job and report its end; return the exit code.
 
     Args:
         spec: the job.
-        start: the result of `prepare` for its plan, if that was called before.
-        conduct: runs it, in place of `launch.run`, which does so in a terminal.
-        programs: prepares its programs on a fleet; None if it has one.
+        start: the result of `prepare`, if called before.
+        conduct: runs the job; None for `launch.run`, which runs it in a terminal.
+        programs: prepares the programs on a fleet; None for a job of one program.
 
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
@@ -95,9 +95,9 @@ def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> P
 
 
 def backend_for(spec: JobSpec) -> Callable[[Node], Part]:
-    """Return a function that gives the backend for a later node; all nodes of a kind share one.
+    """Return a factory of backends for nodes that join later; nodes of one kind share a backend.
 
-    If such a backend cannot start the node, it reports that as the cause of the node's end.
+    A backend that cannot start the node reports that as the cause of the node's end.
     """
     made: dict[type[Backend], Backend] = {}
 
@@ -109,14 +109,14 @@ def backend_for(spec: JobSpec) -> Callable[[Node], Part]:
 
 
 def _as_started(plan: Plan, settings: BackendSettings) -> Plan:
-    """Return the plan as the backend starts it: with one node per rank if it starts ranks."""
+    """Return the plan as the backend starts it: one node per rank if the backend starts ranks."""
     return by_task(plan) if settings.rank_per_task else plan
 
 
 def parts(plan: Plan, settings: BackendSettings, only: int | None = None) -> list[Part]:
-    """Return the backends of a plan, each with its nodes; this machine's own needs no ssh.
+    """Return the backends of a plan, each with its nodes; this machine's own node needs no ssh.
 
-    With `only`, that node is this machine, and the other nodes are started elsewhere.
+    `only` names the node on this machine, if the other nodes are started elsewhere.
 
     Raises:
         UsageError: a backend's tool is missing here, or it cannot start these nodes.
@@ -138,7 +138,7 @@ def _parts(plan: Plan, settings: BackendSettings, only: int | None = None) -> li
 
 
 def _split(plan: Plan, settings: BackendSettings) -> tuple[list[Node], list[Node]]:
-    """Return the nodes that the runner starts as its children, and those for the plan's backend."""
+    """Return the nodes that the runner starts as children, and those for the plan's backend."""
     spec = BACKENDS[plan.launcher]
     if spec.by_engine:
         return [], list(plan.nodes)

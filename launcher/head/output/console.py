@@ -38,7 +38,7 @@ class Console:
     standard error.
 
     Attributes:
-        on_broken_pipe: called from the loop once the reader of the output has gone away.
+        on_broken_pipe: called from the loop when the reader of the output has gone.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Console:
         """Open both streams, for `--color`, `--log_level`, and the environment of the user.
 
         `fold`, as in `OutputPolicy`, has an effect once the method `fold` is called. `fds` are the
-        standard output and error; those of another process are closed at the end.
+        standard output and error; descriptors of another process are closed at the end.
         """
         self._loop = loop
         self._level = LEVELS.index(level)
@@ -180,7 +180,7 @@ class Console:
         self._show_own(f"{plain(text)}\n")
 
     def _show_own(self, block: str) -> None:
-        """Print text of dsrun; on a terminal, reset a colour that a rank has left set."""
+        """Print text of dsrun; on a terminal, first reset a colour that a rank left on."""
         self._settle()
         if self._terminals[2]:
             from ...common.wrap import wrapped
@@ -213,7 +213,7 @@ class Console:
 
     @property
     def has_lost_output(self) -> bool:
-        """True if standard output could not be written, though somebody may read it."""
+        """True if standard output could not be written although its reader may still be there."""
         return self._failures.get(1, errno.EPIPE) != errno.EPIPE
 
     def finish(self, then: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
 """Prints a line that several ranks write within a moment once.
 
-Every line waits up to `WAIT` for identical ones, and no longer than until all ranks have it.
+Each line waits up to `WAIT` for identical ones, but only until all ranks have written it.
 Waiting lines are in one list, in the order in which they will be printed. A rank's line joins an
 equal one behind the newest line that the rank shares with others; lines that the rank alone has
 written in between are put before it. So the lines of a rank keep their order. Equal blocks are
@@ -31,7 +31,7 @@ MOST = 512 * 1024
 """Bytes that may wait."""
 
 SEARCHES = 4000
-"""Searches within `WAIT`; beyond, lines are printed as they come, as nobody can read so many."""
+"""Searches within `WAIT`; above that, lines are printed as they come, too many to be read."""
 
 AHEAD, NEAR, TRIES = 256, 16, 8
 """Lines examined by a search; lines examined before each equal line; and equal lines examined."""
@@ -44,7 +44,7 @@ class FoldedLines:
     """The lines of several ranks on their way to one stream.
 
     Attributes:
-        label: returns what is put before a line of some ranks.
+        label: returns the prefix of a line of some ranks.
     """
 
     def __init__(
@@ -58,22 +58,22 @@ class FoldedLines:
 
         Args:
             loop: runs the timers.
-            ranks: the number of ranks that print; a line that all have written does not wait.
+            ranks: the number of ranks that print; a line written by all does not wait.
             label: returns the label of a line of several ranks, given in order.
             show: prints labelled lines, and then calls functions.
         """
         self._loop, self._ranks, self.label, self._show = loop, ranks, label, show
         self._named: dict[int, tuple[list[int], bytes]] = {}
         self._lines: list[bytes] = []
-        self._sets: list[int] = []  # who has written each line: a bit for each rank
-        self._dues: list[float] = []  # when each is printed at the latest, in ascending order
+        self._sets: list[int] = []  # the writers of each line: a bit for each rank
+        self._dues: list[float] = []  # the deadline for printing each line, in ascending order
         self._blocks: dict[int, _Blocks] = {}
         self._size = self._searches = 0
         self._since = 0.0
         self._timer = False
 
     def add(self, rank: int, data: bytes, written: Written) -> None:
-        """Take whole lines of a rank; `written` is given to `show` with the last of them."""
+        """Add whole lines of a rank; `written` is passed to `show` with the last one."""
         now = self._loop.clock()
         if now >= self._since + WAIT:
             self._since, self._searches = now, 0
@@ -94,10 +94,10 @@ class FoldedLines:
         """Print all that waits."""
         self._print(len(self._lines))
 
-    # -- which lines are the same ----------------------------------------------------------------
+    # -- identical lines -------------------------------------------------------------------------
 
     def _place(self, bit: int, lines: list[bytes], due: float) -> int:
-        """Join lines that wait, or add to them; return how many need not wait any longer."""
+        """Join waiting lines, or add new ones; return how many need not wait any longer."""
         shared, own = self._newest(bit)
         same = [] if own else self._lines[shared + 1 : shared + 1 + len(lines)]
         done = len(same) if same == lines[: len(same)] else 0
@@ -121,8 +121,7 @@ class FoldedLines:
     def _newest(self, bit: int) -> tuple[int, list[int]]:
         """Return the index of the newest line that a rank shares, -1 for none, and its own since.
 
-        If a rank has many lines of its own, the earlier ones count as shared: they stay where they
-        are.
+        If a rank has many own lines, the earlier ones count as shared: they keep their place.
         """
         own: list[int] = []
         for at in range(len(self._sets) - 1, -1, -1):
@@ -164,7 +163,7 @@ class FoldedLines:
         self._size += sum(map(len, lines)) + len(lines)
 
     def _move(self, bit: int, own: list[int], found: int) -> int:
-        """Put a rank's own lines before the one that it joins; return where that is now."""
+        """Move a rank's own lines before the line that it joins; return the line's new index."""
         behind = [at for at in own if at > found]
         moved = [self._lines[at] for at in behind]
         for at in reversed(behind):
@@ -175,7 +174,7 @@ class FoldedLines:
         return found + len(moved)
 
     def _join(self, bit: int, at: int, count: int) -> int:
-        """Add a rank to lines; return how many need not wait, as all ranks have written them."""
+        """Add a rank to lines; return how many of them all ranks have now written."""
         end, sets = at + count, self._sets
         sets[at:end] = [one | bit for one in sets[at:end]]
         return end if count and sets[end - 1].bit_count() >= self._ranks else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 LONGEST = 64 * 1024
-"""Bytes of a line beyond which it is printed in pieces; later pieces have + in place of the bar."""
+"""Bytes of a line beyond which it is printed in pieces; later pieces have + instead of the bar."""
 
 # The beginning of a UTF-8 character whose rest has not arrived yet.
 _CHARACTER = rb"[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
@@ -82,7 +82,7 @@ class Sanitizer:
 class Labeller:
     """Splits one stream of one rank into lines, and labels them. No byte is returned twice.
 
-    A line of which a part has been returned goes on with + in place of the bar in its label. A
+    A partly returned line continues with + instead of the bar in its label. A
     carriage return discards the line so far, as on a terminal; but if a part of the line has been
     returned, it ends the line.
 

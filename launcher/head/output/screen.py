@@ -1,4 +1,4 @@
-"""A place for the output and the messages of a job: a terminal, or what takes its place."""
+"""The destination of a job's output and messages: a terminal, or a replacement."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Screen(Protocol):
-        """Shows or passes on what ranks print and what dsrun says, and the report at the end.
+        """Shows or passes on the output of ranks, dsrun's messages, and the report at the end.
 
         Attributes:
-            on_broken_pipe: called once the reader of the output has gone.
+            on_broken_pipe: called when the reader of the output has gone.
         """
 
         on_broken_pipe: Callable[[], None]
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
             ...
 
         def finish(self, then: Callable[[], None], /) -> None:
-            """Close it, and call `then` once everything is written."""
+            """Close the screen, and call `then` once everything is written."""
             ...
 
         def close(self) -> None:
-            """Write the rest, and close it."""
+            """Write the rest, and close the screen."""
             ...

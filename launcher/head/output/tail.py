@@ -1,6 +1,6 @@
 """The latest output of a job's workers, up to a limit. Pure.
 
-Blocks are kept as they arrive, and split into lines only on request, so that a block costs next to
+Blocks are kept as they arrive, and split into lines only on request: a block costs next to
 nothing.
 """
 
@@ -18,7 +18,7 @@ LIMIT = 64 * 1024
 """Bytes of output that are kept."""
 
 COST = 64
-"""Overhead in bytes counted for each block, so that fewer short blocks are kept."""
+"""Overhead in bytes counted for each block; it limits the number of short blocks."""
 
 LAST = 512
 """Bytes of the latest output that are always kept for each rank, for its last line."""

@@ -54,7 +54,7 @@ def may_move(colour: str, environ: Mapping[str, str]) -> bool:
 
 
 class Recent:
-    """The lines printed last, so that a report does not repeat the lines right above it."""
+    """The last printed lines, which a report right below need not repeat."""
 
     def __init__(self) -> None:
         self._printed: list[bytes] = []

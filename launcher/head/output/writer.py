@@ -1,4 +1,4 @@
-"""Writes to a standard stream in a thread, so that a stalled reader does not block the loop."""
+"""Writes to a standard stream in a thread: a stalled reader does not block the loop."""
 
 from __future__ import annotations
 

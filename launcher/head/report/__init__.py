@@ -1,1 +1,1 @@
-"""How a job ended: in words, as JSON, in a file."""
+"""The report of a job: in words, as JSON, in a file."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         """The section of the report.
 
         Attributes:
-            bindings: what each worker is bound to; only with --report_bindings.
+            bindings: the binding of each worker; only with --report_bindings.
         """
 
         bindings: list[Binding]

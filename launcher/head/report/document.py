@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class Failure(NamedTuple):
-    """A rank that has failed by itself.
+    """A rank that failed by itself.
 
     Attributes:
         rank: its rank in the job.
         local_rank: its rank on its node.
-        host: the name of its host.
+        host: the name of the rank's host.
         pid: its process id on that host; 0 if it could not be started.
-        code: its exit code, None if a signal has ended it.
+        code: its exit code; None if a signal ended it.
         signal: the name of that signal, such as SIGKILL; None if it exited.
         exit_code: the code as a shell shows it: `code`, or 128 + the number of the signal.
-        after_seconds: when it ended, in seconds since the job began, with clock differences between
-            the nodes removed.
-        hint: what its node knows of the cause, such as the kernel's out-of-memory killer, in words;
-            "" for nothing.
+        after_seconds: the time of its end, in seconds since the start of the job, with clock
+            differences between the nodes removed.
+        hint: the cause as far as the node knows it, in words, such as the kernel's out-of-memory
+            killer; "" for none.
         stderr: the end of its standard error, at most 16 KiB.
         stdout: the end of its standard output, at most 16 KiB.
-        message: that of its exception, if torch's `record` kept it; "" for none.
-        traceback: that of this exception; "" for none.
+        message: the message of its exception, if torch's `record` saved one; "" for none.
+        traceback: the traceback of that exception; "" for none.
         log: the path of the log file of its standard error on its host; "" for none.
-        evidence: what its node has found after its end, each with its kind, such as "disk: /tmp
+        evidence: findings of the node after the rank's end, each with its kind, such as "disk: /tmp
             (tmpfs) is full". Kinds: memory, shm, small, xid, crash, core, disk, port.
     """
 
@@ -99,7 +99,7 @@ def as_text(report: Mapping[str, object]) -> str:
 
 
 def crash_fields(job_id: str, error: Exception) -> Crashed:
-    """Return the report for a job that ended because of an internal error of dsrun."""
+    """Return the report of a job that ended because of an internal error of dsrun."""
     text = f"{type(error).__name__}: {error}"
     return {
         "job_id": job_id,

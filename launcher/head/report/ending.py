@@ -1,4 +1,4 @@
-"""How a job has ended: one value, made once, from which everybody is told."""
+"""The ending of a job: one value, made once, from which everybody is told."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """How a job has ended, for its nodes, its user, other programs and files.
+    """The ending of a job, for its nodes, its user, other programs and files.
 
     Attributes:
         job_id: the job.
-        report: what has happened; None if there is an error.
-        error: why it could not be started, or which fault of dsrun has ended it; None if neither.
+        report: the report; None if there is an error.
+        error: the reason why the job could not start, or the bug of dsrun that ended it; else None.
     """
 
     def __init__(self, job_id: str, outcome: JobReport | Exception) -> None:
-        """Tell of a report, or of what there is instead of one."""
+        """Create an ending from a report, or from the error that replaces the report."""
         self.job_id = job_id
         self.report = outcome if isinstance(outcome, JobReport) else None
         self.error = None if isinstance(outcome, JobReport) else outcome
@@ -39,11 +39,11 @@ class Ending:
 
     @cached_property
     def text(self) -> str:
-        """What is printed for those who see no output of the job; "" if there is nothing to say."""
+        """The text for those who see no output of the job; "" if there is nothing to say."""
         return f"dsrun: {self.error}" if self.error is not None else self.words()
 
     def words(self, still_shown: Callable[[list[str]], bool] | None = None) -> str:
-        """Return the report as text; see `words.words`. It is "" for an error, which is raised."""
+        """Return the report as text (see `words.words`); "" for an error."""
         if self.report is None or self.report.says_nothing:
             return ""
         from .words import words
@@ -52,7 +52,7 @@ class Ending:
 
     @property
     def good_end(self) -> str:
-        """A line about a job on several hosts that has ended well; "" for any other."""
+        """A line about a job on several hosts that ended well; "" for any other."""
         told = self.report
         if told is None or told.exit_code or not told.says_nothing or len(told.hosts) < 2:
             return ""
@@ -81,7 +81,7 @@ class Ending:
         return {"job_id": self.job_id, "exit_code": error.exit_code, "error": str(error)}
 
     def unwritten(self) -> Ending:
-        """Return the same of a job whose output, or report, could not be written."""
+        """Return the ending with the note that output, or the report file, could not be written."""
         if self.report is None:
             return self
         return Ending(self.job_id, self.report._replace(unwritten=True))

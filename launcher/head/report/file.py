@@ -25,13 +25,13 @@ def write(
     failed: Callable[[str], object] | None = None,
     name: str = "--report_file",
 ) -> bool:
-    """Write a report; return whether that was possible.
+    """Write a report; return whether that succeeded.
 
     Args:
-        path: of the file.
-        text: what is written.
-        failed: called with why it cannot be written; None to print that.
-        name: what has named the file.
+        path: the path of the file.
+        text: the content.
+        failed: called with the reason for a failure; None to print the reason.
+        name: the option that named the file.
     """
     try:
         if path in output_file.STREAMS:
@@ -52,7 +52,7 @@ def _tell(where: str, why: str) -> None:
 
 
 def _opened(path: str, _flags: int) -> int:
-    """Open a path for writing from the beginning, without waiting for the reader of a pipe."""
+    """Open a path for writing, truncated, without waiting for the reader of a pipe."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     link = system.islink(path)
     if link and output_file.is_anothers(system.lstat(path), output_file.folder_of(path)):

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
         """The section of the report.
 
         Attributes:
-            hangs: the times in which the job hung, in their order; only if there were any.
+            hangs: the hangs in the order of time; only if there were any.
         """
 
         hangs: list[HangJson]
 
 
 class Hang(NamedTuple):
-    """A time in which a job did nothing.
+    """A time in which a job made no progress.
 
     Attributes:
-        at: when it was found, in seconds on the runner's monotonic clock.
-        sentence: which rank is where, and who waits for it.
-        ranks: the odd ones; () if none is.
-        hosts: where these are, in the same order, or the nodes that have not answered.
-        seconds: for how long the job had hung when it was found.
-        lasted: seconds after which it went on, None if it did not.
+        at: the time of detection, in seconds on the runner's monotonic clock.
+        sentence: the odd rank's place, and the ranks that wait for it.
+        ranks: the odd ranks; () if none stands out.
+        hosts: the hosts of these ranks, in order, or the nodes that did not answer.
+        seconds: the duration of the hang before its detection.
+        lasted: the whole duration in seconds; None if the job did not go on.
     """
 
     at: float
@@ -44,7 +44,7 @@ class Hang(NamedTuple):
 
 
 def lines(report: JobReport, headline: str) -> list[str]:
-    """Return lines on hangs beneath a headline, which may name one; it is "" while the job runs."""
+    """Return lines on hangs for below a headline, which may name one; it is "" in a running job."""
     left = [one for one in of_kind(report.found, Hang) if one.lasted is None]
     if not headline:
         return [f"  it hangs: {one.sentence}" for one in left]

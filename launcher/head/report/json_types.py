@@ -1,4 +1,4 @@
-"""The types of the report of a job, as `--report_file` has it."""
+"""The JSON types of the report of a job, for `--report_file`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LossJson(TypedDict):
 
 
 class Binding(TypedDict):
-    """What a worker is bound to, as its kernel reports it (--report_bindings).
+    """The binding of a worker, as its kernel reports it (--report_bindings).
 
     Attributes:
         host: name of its host.
@@ -56,11 +56,11 @@ class Binding(TypedDict):
 
 
 class HangJson(TypedDict):
-    """A time in which the job did nothing, for longer than --hang_timeout.
+    """A time without progress that exceeded --hang_timeout.
 
     Attributes:
         after_seconds: seconds from the start of the job until it was found.
-        sentence: which rank is where, and who waits for it.
+        sentence: the place of the odd rank, and the ranks that wait for it.
         ranks: the odd ranks; empty if none is.
         hosts: the hosts of these ranks, in the same order, or those that did not answer.
         seconds: seconds for which the job had hung when it was found.
@@ -76,16 +76,16 @@ class HangJson(TypedDict):
 
 
 class SlowJson(TypedDict):
-    """A rank, a host or a link for which the others have waited.
+    """A rank, a host or a link that the others waited for.
 
     Attributes:
-        after_seconds: when it was found, in seconds since the start of the job.
-        sentence: what is slow, and why.
+        after_seconds: the time of detection, in seconds since the start of the job.
+        sentence: the slow object, and the cause.
         cause: why: a CPU quota, other threads on its CPUs, a disk, its share of the work, the
             network; behind: it falls behind, and the others do not wait.
         ranks: the slow ranks; empty for a link.
-        hosts: where they are, or the ends of the link.
-        seconds: for how many seconds it was slow since then; None if it was to the end.
+        hosts: the hosts of the ranks, or the ends of the link.
+        seconds: the duration of the slowness; None if it lasted to the end.
     """
 
     after_seconds: Seconds
@@ -100,13 +100,13 @@ _Class = TypedDict("_Class", {"class": verdict.FailureClass})
 
 
 class VerdictJson(_Class):
-    """Why the job has failed, as far as it is known.
+    """The reason for the failure of the job, as far as known.
 
     Attributes:
-        class: what the failure comes from.
+        class: the class of the failure.
         retry: whether the same job may succeed when it is started again.
-        sentence: what has happened; "" if it is not known.
-        advice: what to do; "" for nothing.
+        sentence: the failure in words; "" if unknown.
+        advice: a remedy; "" for none.
     """
 
     retry: verdict.Retry
@@ -120,7 +120,7 @@ class Python(TypedDict):
     Attributes:
         host: name of the host.
         path: its path there.
-        origin: where it comes from: --python, --venv_script, VIRTUAL_ENV, CONDA_PREFIX, .venv, or
+        origin: its origin: --python, --venv_script, VIRTUAL_ENV, CONDA_PREFIX, .venv, or
             dsrun for the one that dsrun runs on.
     """
 
@@ -150,8 +150,8 @@ class StartedJobJson(TypedDict):
         stopped: number of workers that were told to stop.
         signal: number of the signal that stopped dsrun; None for none.
         left: processes that could not be stopped, as text for the user.
-        unseen: what may still run on nodes that were lost, as text for the user.
-        verdict: why the job has failed; None if exit_code is 0.
+        unseen: processes that may still run on lost nodes, as text for the user.
+        verdict: the reason for the failure; None if exit_code is 0.
     """
 
     job_id: str

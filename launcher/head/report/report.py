@@ -1,7 +1,7 @@
-"""The report of a job: what has happened, and what follows from it. Pure.
+"""The report of a job: events, their cause and the exit code. Pure.
 
-The cause is the earliest failure. Nodes report times on their own clocks; these are corrected by
-the clock's offset first, so that the order is that of the events, not of their arrival.
+The cause is the earliest failure. Nodes report times on their own clocks. Clock offsets are
+removed first, which restores the order of the events.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class ReportSection(Protocol):
-        """A part that few reports have."""
+        """A section that few reports have."""
 
         def json(self, report: JobReport) -> Mapping[str, object]:
-            """Return its fields of a report, {} if the report has none."""
+            """Return the section's JSON fields; {} if the report has none."""
 
         def text(self, report: JobReport, headline: str) -> list[str]:
-            """Return its lines beneath the headline, which is "" while the job runs."""
+            """Return the section's lines for below the headline, which is "" in a running job."""
 
 
 class WorkerFailure(NamedTuple):
-    """One worker that failed by itself.
+    """A worker that failed by itself.
 
     Attributes:
-        at: when, in seconds on the runner's monotonic clock.
+        at: the time of failure, in seconds on the runner's monotonic clock.
         code: exit code, or minus the number of the signal that killed it.
-        hint: what the node knows about the cause, in words.
-        message, traceback: the exception, if torch's `record` has kept it.
-        log: the log file of its standard error.
-        evidence: what the node has found after it, each with its kind: `disk: /tmp is full`.
+        hint: the cause as far as the node knows it, in words.
+        message, traceback: the exception, if torch's `record` saved one.
+        log: the path of its standard error log.
+        evidence: findings of the node afterwards, each with its kind: `disk: /tmp is full`.
     """
 
     at: float
@@ -69,17 +69,17 @@ class WorkerFailure(NamedTuple):
 
 
 NOT_FINITE = "finite"
-"""The sign that a number of the training has become infinite or NaN."""
+"""The sign of a loss by a rule: a metric was infinite or NaN."""
 
 
 class Loss(NamedTuple):
     """The loss of a node, or of all nodes, while the job ran.
 
     Attributes:
-        host: its name, "" if all nodes are concerned.
-        code: the exit code of dsrun if this is the cause.
-        words: the text in place of "lost HOST".
-        sign: what a watch has found, as a word that says more than the code: `NOT_FINITE`, or "".
+        host: the node's name; "" if all nodes are concerned.
+        code: the exit code of dsrun if this loss is the cause.
+        words: a text that replaces "lost HOST".
+        sign: the finding of a watch if it says more than the code: `NOT_FINITE`, or "".
     """
 
     at: float
@@ -91,31 +91,31 @@ class Loss(NamedTuple):
 
 
 class ReportFields(NamedTuple):
-    """What has happened in a job.
+    """The events of a job, as facts for its report.
 
     Attributes:
-        began, ended: seconds on the runner's monotonic clock.
-        stopped: number of workers that were told to stop because of the cause.
+        began, ended: the start and end, in seconds on the runner's monotonic clock.
+        stopped: the number of workers that were told to stop because of the cause.
         stop_signal: the signal that stopped the job, 0 for none.
-        stop_reason: what has stopped it, if nobody has sent that signal; else "".
+        stop_reason: the reason for the stop if nobody sent that signal; else "".
         stop_is_clean: whether to exit with 0 after that signal.
         bound: the bindings of the workers of each host, if --report_bindings was given.
-        left: what could not be ended, in words.
+        left: processes that could not be stopped, in words.
         ran: the program of the workers and its working folder.
-        unseen: what may still be running on lost nodes, in words.
-        found: the findings of watches while it ran, for sections.
-        no_requeue_code: the exit code in place of that of the failure, as the job would fail again;
+        unseen: processes that may still run on lost nodes, in words.
+        found: the findings of watches, for sections.
+        no_requeue_code: the exit code that replaces the failure's because the job would fail again;
             0 for none.
-        facts: what each node has told of itself, by its name.
-        done: the workers that have ended with code 0: when, rank and host.
-        explanation: why it has failed, as far as that is known.
+        facts: the facts that each node reported, by host name.
+        done: workers that ended with code 0: (time, rank, host).
+        explanation: the reason for the failure, as far as known.
         unwritten: whether standard output, or --report_file, could not be written.
         pythons: the path of the workers' Python on each host; () if they run on none.
-        python_origin: where that comes from, as in `Origin`.
-        unended: the workers that had printed a traceback, and had not ended, when they were told to
+        python_origin: the origin of that Python, as in `Origin`.
+        unended: workers that had printed a traceback but still ran when they were told to
             stop.
-        restarts: how often the workers of an elastic job were restarted.
-        sections: the parts that few reports have.
+        restarts: the number of restarts of an elastic job.
+        sections: the sections that few reports have.
     """
 
     job_id: str
@@ -148,7 +148,7 @@ class ReportFields(NamedTuple):
 
 
 class JobReport(ReportFields):
-    """How a job has ended: what has happened, and what follows from it, each worked out once."""
+    """The report of a job: its events, with cause and exit code computed once each."""
 
     @cached_property
     def first(self) -> WorkerFailure | None:
@@ -163,12 +163,12 @@ class JobReport(ReportFields):
 
     @property
     def kinds(self) -> set[str]:
-        """The names of the classes of findings."""
+        """The class names of all findings."""
         return {type(one).__name__ for one in self.found}
 
     @property
     def says_nothing(self) -> bool:
-        """Whether there is nothing to say of it to its user."""
+        """Whether the user needs no report."""
         return not (self.exit_code or self.stop_signal or self.unseen)
 
     @cached_property
@@ -188,12 +188,12 @@ class JobReport(ReportFields):
 
 
 def of_kind(found: Iterable[object], kind: type[T]) -> list[T]:
-    """Return the findings of a class."""
+    """Return the findings of one class."""
     return [one for one in found if isinstance(one, kind)]
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal of this number."""
+    """Return the name of a signal, given its number."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -201,7 +201,7 @@ def signal_name(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration for people: `3 min 12 s`."""
+    """Return a duration in words: `3 min 12 s`."""
     if seconds < 60:
         return f"{max(0.0, seconds):.1f} s"
     minutes, rest = divmod(int(seconds), 60)

@@ -1,4 +1,4 @@
-"""How often the workers of a job were restarted, for its report. Pure."""
+"""The number of restarts of a job, for its report. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         """The section of the report.
 
         Attributes:
-            restarts: how often the workers of an elastic job were restarted; only if they were.
+            restarts: the number of restarts of an elastic job; only if there were any.
         """
 
         restarts: Positive

@@ -1,4 +1,4 @@
-"""Ranks, hosts and links that have slowed a job down, for its report. Pure."""
+"""Ranks, hosts and links that slowed a job down, for its report. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
         """The section of the report.
 
         Attributes:
-            slow: what has slowed the job down, if --warn_slow was given; only if anything has.
+            slow: findings of --warn_slow; only if there are any.
         """
 
         slow: list[SlowJson]
 
 
 class Slow(NamedTuple):
-    """One of them.
+    """A rank, host or link that slowed a job down.
 
     Attributes:
-        at: when it was found, in seconds on the runner's monotonic clock.
-        cause: as in the report.
-        ranks: the slow ones, () for a link.
-        hosts: where they are, or the ends of the link.
-        until: when it was seen no more, None if it was not.
+        at: the time of detection, in seconds on the runner's monotonic clock.
+        cause: the cause, as in the report.
+        ranks: the slow ranks; () for a link.
+        hosts: the hosts of the ranks, or the ends of the link.
+        until: the end of the slowness; None if it lasts.
     """
 
     at: float
@@ -44,13 +44,13 @@ class Slow(NamedTuple):
 
 
 def lines(report: JobReport, _headline: str) -> list[str]:
-    """Return lines on what was slow until the end, or is slow while the job runs."""
+    """Return lines on slowness that lasted to the end, or lasts now in a running job."""
     left = [one for one in of_kind(report.found, Slow) if one.until is None]
     return [f"  slow: {plain(one.sentence)}" for one in left]
 
 
 def causes(slow: Sequence[Slow], host: str, rank: int) -> str:
-    """Return why a rank is slow now, as words for a table; "" if it is not."""
+    """Return why a rank is slow now, in words for a table; "" if it is not."""
     return ",".join(
         one.cause
         for one in slow
@@ -59,7 +59,7 @@ def causes(slow: Sequence[Slow], host: str, rank: int) -> str:
 
 
 def fields(report: JobReport) -> SlowSectionJson:
-    """Return what has slowed the job down for --report_file."""
+    """Return the findings of slowness for --report_file."""
     return {"slow": [_slow(one, report.began) for one in of_kind(report.found, Slow)]}
 
 

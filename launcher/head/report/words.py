@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 TAIL_LINES = 20
 
 BESIDE = {".err": ".out", "/stderr.log": "stdout.log"}
-"""The log file of standard output, by the end of the name of standard error's."""
+"""The name of the log of standard output, by the ending of the name of standard error's."""
 
 
 def _shows_nothing(lines: list[str]) -> bool:
-    """Return whether somebody sees these lines: nobody does."""
+    """Return False: nobody sees these lines."""
     return not lines
 
 
 def words(report: JobReport, still_shown: Callable[[list[str]], bool] = _shows_nothing) -> str:
-    """Return the report as text, "" for a job that ended well.
+    """Return the report as text; "" for a job that ended well.
 
-    Lines that the screen shows anyway, as far as `still_shown` knows, are not repeated.
+    Lines that the screen already shows, according to `still_shown`, are omitted.
     """
     head = _headline(report)
     found = [line for one in report.sections for line in one.text(report, head[0])] if head else []
@@ -42,7 +42,7 @@ def words(report: JobReport, still_shown: Callable[[list[str]], bool] = _shows_n
 
 
 def done(report: JobReport) -> str:
-    """Return a line about a job that has ended well."""
+    """Return a line about a job that ended well."""
     hosts = "" if report.losses else f" on {counted(len(report.hosts), 'host')}"
     return f"done {_after(report, report.ended)}: {counted(report.world_size, 'worker')}{hosts}"
 
@@ -77,7 +77,7 @@ def _after(report: JobReport, at: float) -> str:
 
 
 def _end(failure: WorkerFailure) -> str:
-    """Return how a worker ended, as a verb."""
+    """Return the end of a worker, as a verb."""
     hint = f" ({failure.hint})" if failure.hint else ""
     if failure.code >= 0:
         return f"exited with code {failure.code}{hint}"
@@ -113,7 +113,7 @@ def _details(report: JobReport, still_shown: Callable[[list[str]], bool]) -> lis
 
 
 def _recorded(failure: WorkerFailure) -> list[str]:
-    """Return the recorded exception, unless the last output has it."""
+    """Return the lines of the recorded exception, unless the last output has them."""
     if not failure.message or failure.message.split("\n")[0] in failure.stderr:
         return []
     text = failure.traceback if failure.traceback.strip() else failure.message

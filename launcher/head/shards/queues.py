@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     Answers = list[tuple[Caller, dict[str, Any]]]
 
 MOST_QUEUES = 64
-"""Most queues of a job: each may have some MB of tables."""
+"""Maximum number of queues of a job: each may have some MB of tables."""
 
 LONGEST_NAME = 200
 """Longest name of a queue in characters."""
 
 
 class InvalidRequest(Exception):
-    """A request that no ShardQueue makes; the text says what is wrong."""
+    """A request that no ShardQueue makes; the message is the reason."""
 
 
 class Queue:

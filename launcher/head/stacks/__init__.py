@@ -1,1 +1,1 @@
-"""Where all workers are in their code: asked for, folded, and explained."""
+"""The stacks of all workers: collected, folded, and explained."""

@@ -26,7 +26,7 @@ PATIENCE = 1.0
 """Seconds for all nodes together to answer, or to say that they take longer."""
 
 FEW = 8
-"""Number of ranks of a node up to which it has enough CPU to read their stacks."""
+"""Number of ranks on a node whose stacks can be read without a lack of CPUs."""
 
 EACH = 0.05
 """Seconds more for each further rank on the fullest node."""
@@ -50,7 +50,7 @@ def collect(
 ) -> NodeQuestion:
     """Ask for the stacks of the running workers; `answered` gets a view of each, from the loop.
 
-    If a node has not answered in time, or is not connected, its ranks have that as their `problem`.
+    A node that is not connected, or does not answer in time, gives its ranks a `problem`.
     Dropping the returned question cancels the answer.
 
     Args:

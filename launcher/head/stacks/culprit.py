@@ -1,4 +1,4 @@
-"""Which rank others wait for, in one sentence. Pure.
+"""The rank that others wait for, in one sentence. Pure.
 
 Each rule looks for one cause; the first that finds something speaks. No rule guesses: where ranks
 do not differ, the sentence says so.
@@ -38,11 +38,11 @@ class Reason(Enum):
     Attributes:
         STOPPED: a process is stopped, by a signal or a debugger.
         BLOCKED: it is in an uninterruptible wait in the kernel (state D).
-        SILENT: nothing has come from their node.
+        SILENT: their node has not answered.
         MISMATCH: they call another collective than the others, or with other sizes or types.
-            Without odd ranks: as many call one as another.
-        BEHIND: they have not come to a collective in which the others wait, by torch's records.
-        CHILD: a process that they have started, and wait for, has ended or is stopped.
+            Without odd ranks: the calls are evenly divided.
+        BEHIND: they have not reached a collective in which the others wait, by torch's records.
+        CHILD: a process that they started and wait for has ended or is stopped.
         OUTSIDE: the others wait for ranks, by their stacks, and these do not.
         UNKNOWN: the others wait for ranks, and the stacks of these could not be read.
         DIFFERENT: they wait for ranks elsewhere than most.
@@ -65,7 +65,7 @@ class WaitExplanation(NamedTuple):
     """The explanation of waits between ranks.
 
     Attributes:
-        sentence: one sentence without a full stop at its end; may have text of workers, so it goes
+        sentence: one sentence without a full stop; it may contain text of workers, and must go
             through `common/text.plain` before it is printed.
         reason: why these ranks are odd.
         odd: the ranks that others wait for; () if none can be named.
@@ -98,7 +98,7 @@ class JobSnapshot(NamedTuple):
 
     @property
     def silent(self) -> list[int]:
-        """The ranks of nodes that have not answered."""
+        """The ranks of nodes that did not answer."""
         return [rank for rank, view in sorted(self.views.items()) if view.problem]
 
     @property
@@ -161,7 +161,7 @@ def _stopped(snapshot: JobSnapshot) -> WaitExplanation | None:
 
 
 def _state_words(snapshot: JobSnapshot, ranks: Sequence[int]) -> str:
-    """Return the state of the workers of these ranks, of the first of them in detail."""
+    """Return the state of the workers of these ranks, with details of the first one."""
     if not ranks:
         return ""
     view = snapshot.views[ranks[0]]
@@ -197,7 +197,7 @@ def _mismatch(snapshot: JobSnapshot) -> WaitExplanation | None:
 
 
 def _behind(snapshot: JobSnapshot) -> WaitExplanation | None:
-    """Find ranks that have not come to a collective and wait for nobody, or else fewest."""
+    """Find ranks that have not reached a collective and wait for nobody, or else the fewest."""
     found = [*flight.behind(snapshot.views)]
     for one in found:
         free = [rank for rank in one.missing if rank not in snapshot.waiting]
@@ -225,7 +225,7 @@ def _missing(snapshot: JobSnapshot, found: Behind, odd: Sequence[int]) -> WaitEx
 
 
 def _opposed(snapshot: JobSnapshot, found: Behind) -> WaitExplanation:
-    """Blame the ranks in a collective to which most do not come, as these wait for others too."""
+    """Blame the few ranks in a collective that most do not reach, as these wait for others too."""
     odd = found.waiting if _more_wait(found) < 0 else ()
     known = snapshot._replace(waiting=found.missing if odd else (), perhaps=())
     ranks = odd or sorted((*found.waiting, *found.missing))

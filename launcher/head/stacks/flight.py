@@ -1,4 +1,4 @@
-"""Compare the collectives of ranks, as torch's flight recorder has them: who is behind. Pure."""
+"""Compare the collectives of ranks in torch's flight recorder: which ranks are behind. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Groups: TypeAlias = dict[tuple[str, tuple[int, ...]], Recorded]
 
 POINT_TO_POINT = ("send", "recv", "isend", "irecv", "coalesced")
-"""Operations between two ranks: their numbers are not those of the group."""
+"""Operations between two ranks: they are numbered apart from those of the group."""
 
 SAME_SIZES = {
     *("all_reduce", "allreduce", "broadcast", "reduce", "reduce_scatter", "allreduce_coalesced"),
@@ -27,11 +27,11 @@ SAME_SIZES = {
 
 
 class Behind(NamedTuple):
-    """Some ranks have not come to a collective in which others of their group are.
+    """Ranks that have not reached a collective in which others of their group wait.
 
     Attributes:
-        missing: the ranks that have not come.
-        waiting: the ranks that wait there.
+        missing: the ranks that are behind.
+        waiting: the ranks that wait.
         one: the collective, as recorded by one of these.
     """
 
@@ -54,10 +54,11 @@ class Mismatch(NamedTuple):
 
 
 def mismatch(views: Mapping[int, RankView]) -> Mismatch | None:
-    """Return a collective that is called differently by ranks, the first that is not over.
+    """Return the first unfinished collective that ranks call differently.
 
-    One rank can have completed what others have not called: the one that broadcasts only sends.
-    So another operation differs until all have completed theirs, other sizes only until one has.
+    One rank can complete a collective before others call it: one that broadcasts only sends. A
+    different operation therefore counts until all have completed theirs, different sizes only
+    until one has.
     """
     for (group, _), ranks in _groups(views).items():
         numbers = {number for known in ranks.values() for number in known}
@@ -87,9 +88,9 @@ def _differing(group: str, number: int, ranks: Recorded) -> Mismatch | None:
 
 
 def behind(views: Mapping[int, RankView]) -> Iterator[Behind]:
-    """Yield for each group the ranks that have not come to its first unfinished collective.
+    """Yield for each group the ranks that have not reached its first unfinished collective.
 
-    With a device, ranks can also have called later ones, which wait for the first one there.
+    On a device, ranks may have called later ones, which queue behind the first one.
     """
     for ranks in _groups(views).values():
         unfinished = [
@@ -104,7 +105,7 @@ def behind(views: Mapping[int, RankView]) -> Iterator[Behind]:
 
 
 def _groups(views: Mapping[int, RankView]) -> Groups:
-    """Return of each group that all its members have recorded the collectives by their numbers."""
+    """Return, for each group whose members all have records, the collectives by number."""
     groups: Groups = {}
     for rank, view in sorted(views.items()):
         for one in view.collectives:

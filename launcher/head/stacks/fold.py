@@ -1,4 +1,4 @@
-"""Ranks with equal stacks as one, and stacks without what is within libraries. Pure."""
+"""Groups ranks with equal stacks, and strips library internals from stacks. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Stack(NamedTuple):
     """The displayed stack of a thread.
 
     Attributes:
-        title: whose it is, "" for the main thread of a worker.
+        title: the owner, "" for the main thread of a worker.
         frames: the innermost first.
-        hidden: how many frames are left out.
+        hidden: the number of omitted frames.
     """
 
     title: str
@@ -117,10 +117,10 @@ def _short(title: str, thread: ThreadStack) -> Stack:
 
 
 def _without_internals(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """Yield the user's frames, and of what libraries do between them the outermost.
+    """Yield the user's frames, and the outermost frame of each stretch of library code between.
 
-    Of the innermost part the innermost frame is kept as well. What is outside the user's first
-    frame is left out, unless there is no such frame.
+    In the innermost stretch the innermost frame is kept as well. Frames outside the user's first
+    frame are left out, unless there is no such frame.
     """
     last = max((at for at, one in enumerate(frames) if one.user), default=len(frames) - 1)
     part: list[Frame] = []

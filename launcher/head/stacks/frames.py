@@ -1,4 +1,4 @@
-"""One frame of a stack: what is the user's code, and what belongs to Python or a library. Pure."""
+"""One frame of a stack, and its owner: the user, Python or a library. Pure."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PACKAGES = re.compile(
 _OTHERS = re.compile(r"<frozen |<string>|.*(?:^|/)launcher/node/")
 
 LONGEST = 600
-"""Characters of a frame; functions of C++ can have thousands in their names."""
+"""Maximum characters of a frame; C++ functions can have thousands in their names."""
 
 
 class Frame(NamedTuple):
     """A frame.
 
     Attributes:
-        function: its name, qualified if what has read the stack knows that.
-        file: the path of its file; of native code the name of the library.
-        line: 0 of native code, as far as its source is not known.
+        function: the name, qualified if the reader of the stack knows that.
+        file: the path of the file; for native code, the name of the library.
+        line: the line; 0 for native code without a known source.
     """
 
     function: str
@@ -75,7 +75,7 @@ def parsed(written: str) -> Frame:
 
 
 def innermost(frames: Sequence[Frame]) -> tuple[Sequence[Frame], Frame | None]:
-    """Return the frames inside the user's innermost one, and that one; None if there is none."""
+    """Return the frames inside the user's innermost one, and that frame; None if there is none."""
     for at, frame in enumerate(frames):
         if frame.user:
             return frames[:at], frame
@@ -83,7 +83,7 @@ def innermost(frames: Sequence[Frame]) -> tuple[Sequence[Frame], Frame | None]:
 
 
 def since_fork(frames: Iterable[Frame]) -> list[Frame]:
-    """Return a stack without what is outside the start of its thread, or of its forked process."""
+    """Return a stack without the frames outside the start of its thread, or of its fork."""
     own: list[Frame] = []
     for frame in frames:
         if frame.name == "_bootstrap" and frame.path in {

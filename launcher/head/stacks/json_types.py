@@ -1,4 +1,4 @@
-"""The types of what `dsrun-job stacks --json` prints."""
+"""The JSON types of `dsrun-job stacks --json`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ProcessJson(TypedDict):
         command: its command line, shortened.
         state: the kernel's letter for its state, as in ps.
         waits_in: the kernel function in which it waits, "" if not known.
-        source: what has read its stacks: py-spy, faulthandler, worker (a thread of its own), or
+        source: the reader of its stacks: py-spy, faulthandler, worker (a thread of its own), or
             "" for nothing.
         problem: why there are no stacks, "" otherwise.
         threads: its threads, the main thread first.
@@ -78,7 +78,7 @@ class CollectiveJson(TypedDict):
         types: their types.
         state: such as scheduled, started or completed.
         age: seconds since it was called.
-        where: the user's frame that has called it, or "".
+        where: the user's frame that called it, or "".
     """
 
     group: str
@@ -100,7 +100,7 @@ class Rank(TypedDict):
         host: the host's name.
         pid: the pid of the worker there.
         idle: seconds for which it has been inactive, 0 if unknown.
-        problem: why nothing is known about it, "" otherwise.
+        problem: why nothing is known about it; "" otherwise.
         saved: the folder on its host where its stacks were written, "" for none.
         place: the place of its main thread, None if unknown.
         processes: the worker, and the processes it has started.
@@ -123,12 +123,12 @@ class StacksJson(TypedDict):
 
     Attributes:
         job_id: the id of the job.
-        sentence: which ranks wait for which, for people.
+        sentence: the ranks that wait, and the ranks they wait for, in words.
         reason: why ranks are odd, as docs/stacks.md says.
         odd: the ranks that others wait for; empty if none can be named.
         waiting: the ranks that wait for other ranks.
         sure: whether the odd ranks follow from the evidence; otherwise they are only likely.
-        ranks: the running ranks that were asked for.
+        ranks: the running ranks that were requested.
     """
 
     job_id: str

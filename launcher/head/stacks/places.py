@@ -1,7 +1,7 @@
-"""Where a rank is in its code, and what kind of waiting that is. Pure.
+"""The place of a rank in its code, and the kind of waiting there. Pure.
 
 The table of kinds is easy to add to: a row has patterns for the file and the function of a frame.
-Only frames inside the user's innermost one are looked at: what the user's code has called.
+Only frames inside the user's innermost one are checked: the calls of the user's code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Kind(Enum):
     """The activity of a rank; the value describes it, with `{s}` for one rank, before the place.
 
-    `{held}` is the holder of the lock, if that is known.
+    `{held}` is the holder of the lock, if known.
     """
 
     COLLECTIVE = "wait{s} in"
@@ -136,20 +136,19 @@ KERNEL: tuple[tuple[Kind, str], ...] = (
     (Kind.IO, "(pipe_|anon_pipe|unix_stream|sk_wait|tcp_|inet_csk|wait_woken|.*skb_wait).*"),
     (Kind.IO, "(n_tty_|poll_schedule|do_select|do_poll|do_epoll|ep_poll).*"),
 )
-"""Kinds of waits by the kernel function in which a process waits, where its frames tell nothing."""
+"""Kinds of waits by the kernel function, for processes whose frames reveal nothing."""
 
 
 class Place(NamedTuple):
-    """Where a thread is.
+    """The place of a thread in its code.
 
     Attributes:
         call: a function: the user's own, or for waits in `FOR_OTHERS` the one that it has called.
         at: the file and line in the user's code, such as `train.py:41`; else in the library.
         active: whether the thread runs, and does not wait.
-        bare: whether it is in native code, of which nothing is known, that the user's code or
-            torch's has called.
-        own: whether it is in the user's code, and not in that of libraries alone.
-        known: whether there was a stack at all.
+        bare: whether it is in unknown native code that the user's code, or torch's, has called.
+        own: whether it is in the user's code, not only in libraries.
+        known: whether there was a stack.
         holder: the process that holds the file lock for which it waits, 0 if that is not known.
     """
 
@@ -184,7 +183,7 @@ NOWHERE = Place(Kind.CODE, "", "", known=False)
 
 
 def place_of(view: RankView) -> Place:
-    """Return the place of a rank: its main thread's, or that of the thread which that awaits."""
+    """Return the place of a rank: of its main thread, or of the thread that this one awaits."""
     places = [of_thread(one) for one in view.threads_of(view.pid)]
     place = of_process(view, view.pid)
     if place.kind is Kind.THREAD:
@@ -223,7 +222,7 @@ def _in_collective(view: RankView, place: Place) -> Place | None:
 
 
 def operation(one: Collective) -> str:
-    """Return the name of a collective without that of its backend, as in `nccl:all_reduce`."""
+    """Return the name of a collective without its backend's, as in `nccl:all_reduce`."""
     return one.operation.rpartition(":")[2]
 
 

@@ -32,7 +32,7 @@ class StackText:
     """Writes stacks as text."""
 
     def __init__(self, views: Mapping[int, RankView], *, colour: bool = False) -> None:
-        """Show these ranks; with colour, what matters is bold, and code of libraries dim."""
+        """Show these ranks; with colour, important text is bold, and library code dim."""
         self._views = views
         self._bold, self._dim, self._normal = (BOLD, DIM, NORMAL) if colour else ("", "", "")
 
@@ -40,7 +40,7 @@ class StackText:
         """Return the sentence and the folded stacks, without a line end.
 
         Args:
-            whole: as in `fold`.
+            whole: see `fold`.
             gap: between two groups of ranks.
         """
         sentence = plain(explain(self._views).sentence)

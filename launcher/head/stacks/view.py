@@ -19,10 +19,10 @@ class RankView(NamedTuple):
         threads: the threads of these processes whose stacks could be read.
         collectives: the latest few of each process group, if torch has recorded them.
         idle: seconds for which it has been inactive, 0.0 if unknown.
-        problem: why nothing is known about it, in words, or "".
+        problem: why nothing is known about it, in words; "" otherwise.
         saved: the folder on its node where its stacks were written to a file, or "".
-        network: the network use of its processes, as far as it is known.
-        still: seconds for which it has read, written and printed nothing; it may have computed.
+        network: the network use of its processes, as far as known.
+        still: seconds without reading, writing or printing; it may have computed.
     """
 
     rank: int

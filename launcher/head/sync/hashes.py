@@ -1,4 +1,4 @@
-"""The contents of files by their hash, which is kept as long as the files do not change."""
+"""The hashes of files, kept as long as the files do not change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK = 1 << 20
 """Bytes that are read at a time."""
 
 LARGEST = 256 << 20
-"""Bytes of what is kept of one folder: some million files."""
+"""Maximum bytes kept for one folder, enough for some million files."""
 
 FRESH = 2.0
 """Seconds since a file's last change within which another change may not alter its times: the
@@ -35,7 +35,7 @@ class Hashes:
     """The hashes of the files in one folder."""
 
     def __init__(self, key: str, environ: Mapping[str, str]) -> None:
-        """Read what is known; nothing if that is not readable, or not dsrun's."""
+        """Read the kept hashes; none if they are not readable, or not dsrun's."""
         self._path = ""
         self._known: dict[str, list[object]] = {}
         self._used: dict[str, list[object]] = {}
@@ -51,7 +51,7 @@ class Hashes:
         """Return the size and the SHA-256 of a file; `now` is the time, in seconds.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         known = self._known.get(item.path)
         if known is not None and known[:-1] == list(item.stamp):
@@ -66,7 +66,7 @@ class Hashes:
         return size, digest
 
     def save(self) -> None:
-        """Keep what was used; a folder that cannot be written to is no error."""
+        """Save the used hashes; a folder that is not writable is no error."""
         if not self._path or not (self._changed or self._used.keys() != self._known.keys()):
             return
         text = json.dumps([MARK, self._used], separators=(",", ":"))

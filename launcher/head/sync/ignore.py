@@ -24,14 +24,14 @@ LIMIT = 1 << 20
 """Bytes of such a file."""
 
 _ABOVE, _STAR, _BETWEEN, _END = "^(?:.+/)?", "[^/]*", "(?:/.+)?", "|$)"
-"""pathspec's translations of `**/`, `*`, `/**/` and the end; no other text of it is like these."""
+"""pathspec's translations of `**/`, `*`, `/**/` and the end, which resemble no other part."""
 
 _CLASS = re.compile(r"\\.|\[(?!\^/\])\^?\]?[^]]*(?:\]|\Z)", re.DOTALL)
 """A class of characters, other than the one for `?`; or an escaped character, which begins none."""
 
 
 class Ignored:
-    """The rules that hold in one folder: its own, and those of the folders above."""
+    """The rules for one folder: its own, and those of its parents."""
 
     def __init__(self, above: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> None:
         """Begin with the rules of the folders above, each with the path that it begins at."""
@@ -54,7 +54,7 @@ class Ignored:
         return Ignored((*self._rules, *own)) if own else self
 
     def has(self, path: str) -> bool:
-        """Return whether a path is left out; that of a folder ends with `/`."""
+        """Return whether a path is ignored; a folder's path ends with `/`."""
         for start, spec in reversed(self._rules):
             verdict = spec.check_file(path[len(start) :]).include
             if verdict is not None:
@@ -72,12 +72,12 @@ def _spec(path: str) -> GitIgnoreSpec:
     try:
         data = files.read(path, LIMIT, pipes=False)
         lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape")
-        with warnings.catch_warnings():  # of `re`, about what the rules of git allow
+        with warnings.catch_warnings():  # of `re`, about patterns that git allows
             warnings.simplefilter("ignore", FutureWarning)
             return GitIgnoreSpec.from_lines(lines, _rule, backend="simple")
     except OSError as error:
         raise UsageError(f"--sync: {path}: {reason(error)}") from None
-    except Exception as error:  # what pathspec and `re` raise is not documented
+    except Exception as error:  # the exceptions of pathspec and `re` are not documented
         raise UsageError(f"--sync: {path}: {error}") from None
 
 
@@ -102,8 +102,8 @@ def _linear(regex: str) -> str:
 
     Otherwise `re` tries all places for each star, together with all places for each other star. But
     the text between two stars can be matched at its first occurrence, as that leaves more for the
-    rest. So can the text between two `/**/`. Of the last ones, the longest match counts, which
-    tells whether the path itself is meant, or a folder above it.
+    rest. So can the text between two `/**/`. For the last one, the longest match counts, which
+    tells whether the path itself matches, or a parent folder.
     """
     groups = iter(range(len(regex)))
     *parts, last = (_stars(part, groups) for part in regex.split(_BETWEEN))

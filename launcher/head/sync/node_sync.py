@@ -64,14 +64,14 @@ class NodeSync:
         wanted: Callable[[], bool],
         log: Callable[[str], None],
     ) -> None:
-        """Prepare it.
+        """Prepare the sync of one node.
 
         Args:
             source: the folder.
-            probe: is in it until the node has answered.
-            on_outcome: called once with the copy, or why there is none; not if the node is lost.
-            wanted: returns whether there is still to be a copy.
-            log: prints what is sent.
+            probe: includes this sync until the node has answered.
+            on_outcome: called once with the copy, or the reason for none; not if the node is lost.
+            wanted: returns whether a copy is still wanted.
+            log: prints a message about data sent.
         """
         self._source = source
         self._probe = probe
@@ -116,7 +116,7 @@ class NodeSync:
             case _:
                 self._end_probe()
 
-    # -- what the node says -----------------------------------------------------------------
+    # -- messages of the node ---------------------------------------------------------------
 
     def _read(self, data: bytes) -> None:
         self._end_probe()
@@ -154,7 +154,7 @@ class NodeSync:
         """Send the contents that the node lacks.
 
         Raises:
-            BadFrame: it asks for what is no file of the manifest.
+            BadFrame: the node requests a file that is not in the manifest.
         """
         entries = self._source.manifest.entries
         for at in positions:
@@ -169,7 +169,7 @@ class NodeSync:
         self._pump()
 
     def _pump(self) -> None:
-        """Send as much as the node takes."""
+        """Send as much as there is room for."""
         try:
             while self._running.unread < WINDOW and (piece := next(self._pieces, b"")):
                 self._running.feed(piece)

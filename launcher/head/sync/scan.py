@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...specs.sync import SyncSpec
 
 LEFT_OUT = frozenset({".git", "__pycache__"})
-"""Names that are never synced: a repository's own files, and what each Python makes for itself."""
+"""Names that are never synced: a repository's own files, and Python's caches."""
 
 NAMED = 5
 """Entries that are named if there is too much."""
@@ -34,9 +34,9 @@ class Item(NamedTuple):
         kind: FILE, FOLDER or LINK.
         mode: its permissions; 0 for a link.
         size: the bytes of a file; 0 for others.
-        target: what a link points to, relative to its own folder if that is in the folder; "" for
-            others.
-        stamp: what changes with the contents of a file: size, times in nanoseconds, inode.
+        target: the target of a link, relative to the link's folder if it is in the synced folder;
+            "" for others.
+        stamp: values that change with a file's contents: size, times in nanoseconds, inode.
     """
 
     path: str
@@ -48,11 +48,11 @@ class Item(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """All that is synced, and what is not.
+    """The files to sync, and those left out.
 
     Attributes:
         items: in the order of their paths.
-        skipped: what cannot be synced, in words.
+        skipped: files that cannot be synced, in words.
         outside: links that point out of the folder.
     """
 

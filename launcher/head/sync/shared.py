@@ -6,11 +6,11 @@ import os
 from contextlib import suppress
 
 PROBE = ".dsrun-probe-"
-"""The beginning of the file's name, the rest of which is random."""
+"""The prefix of the file's name; the rest is random."""
 
 
 class SharedProbe:
-    """A file in the folder, as long as some node looks for it."""
+    """A file in the folder that exists while some node looks for it."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -29,7 +29,7 @@ class SharedProbe:
         return self._name
 
     def end(self) -> None:
-        """Remove the file, if no other node looks for it."""
+        """Remove the file, unless another node looks for it."""
         self._users -= 1
         if self._users == 0 and self._name:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The folder of --sync as it is at the start of a run: its manifest, and the contents to send."""
+"""The folder of --sync at the start of a run: its manifest, and the contents to send."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SyncSource:
         skipped: entries that cannot be synced, in words.
         outside: links that point out of the folder.
         name: the name of the copies.
-        key: distinguishes the copies from those of other folders of that name, users and machines.
+        key: distinguishes the copies from those of other folders of this name, users and machines.
     """
 
     def __init__(self, spec: SyncSpec, environ: Mapping[str, str]) -> None:
@@ -61,7 +61,7 @@ class SyncSource:
         return {"", *(entry.path for entry in self.manifest.entries)}
 
     def announced(self) -> Iterator[bytes]:
-        """Yield the manifest as it is sent, with its length before it."""
+        """Yield the manifest in transfer format, preceded by its length."""
         packed = self.manifest.packed
         yield struct.pack("!I", len(packed))
         for at in range(0, len(packed), BLOCK):
@@ -75,7 +75,7 @@ class SyncSource:
         """Yield the contents of these files of the manifest, one after another.
 
         Raises:
-            OSError: one cannot be read, or is shorter than it was.
+            OSError: a file cannot be read, or has become shorter.
         """
         pieces = bytearray()
         for at in positions:

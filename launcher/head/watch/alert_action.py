@@ -18,7 +18,7 @@ STOPPED = "stopped the job"
 
 
 class AlertAction:
-    """Acts on what watches of one run have found."""
+    """Acts on the findings of one run's watches."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class AlertAction:
             running: returns whether the job runs, and is not being stopped.
             tell: tells observers of an event.
             warn: prints a warning for the user.
-            handle: tells the run what was found.
+            handle: reports the finding to the run.
         """
         self._running = running
         self._tell = tell
@@ -41,7 +41,7 @@ class AlertAction:
         self._handle = handle
 
     def perform(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
-        """Report a finding, stop the job because of it, or restart its workers.
+        """Report a finding, stop the job because of it, or restart the workers.
 
         Args:
             kind: the finding, as a word for programs: `hang`, `rule` or `slow`.

@@ -1,7 +1,7 @@
 """Attaches watches, reports to other programs, and the painter to a run.
 
-The functions here have the whole run (`head/doors` names them). They give each watch and hook the
-values that it uses, and let it observe the run.
+The functions here have the whole run (`head/doors` names them). They give each watch and hook only
+the values that it uses, and let it observe the run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def alert_action(run: Run) -> AlertAction:
 
 
 def rules(run: Run) -> None:
-    """Watch the output of a run by rules, and whether its rounds make progress."""
+    """Watch the output of a run by rules, and the progress of its rounds."""
     from ..run.events import Round, Started
     from .rules import RuleWatch
 
@@ -53,7 +53,7 @@ def rules(run: Run) -> None:
 
 
 def slow(run: Run) -> None:
-    """Watch for ranks, hosts and links of a run for which the rest waits."""
+    """Watch for slow ranks, hosts and links of a run."""
     from .slow import SlowWatch
 
     clock, state, action = run.loop.clock, run.state, alert_action(run)

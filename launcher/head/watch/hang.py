@@ -1,7 +1,7 @@
-"""`--hang_timeout`: finds out that a job hangs, and says which rank the others wait for.
+"""`--hang_timeout`: detects that a job hangs, and names the rank that the others wait for.
 
-First by cheap signs alone: what nodes report of their workers. Where some rank has done nothing for
-half of the time, the stacks of all ranks are taken; and again when the time is over.
+It first uses cheap signs: the nodes' reports about their workers. If some rank has done nothing for
+half of the timeout, the stacks of all ranks are sampled; and again at the end of the timeout.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class HangWatch:
         exempt: Callable[[], bool],
         read: Callable[[], tuple[float, float]],
     ) -> None:
-        """Watch a run that has not begun.
+        """Watch a run that has not started.
 
         Args:
             loop: the run's.
             nodes: all nodes of the run.
-            workers: those that run.
-            report: takes stacks, and tells of a hang.
-            exempt: returns whether nobody can expect progress of the run, or see it.
+            workers: the running workers.
+            report: samples stacks, and reports a hang.
+            exempt: returns whether progress of the run is not expected, or not visible.
             read: returns when stacks were last asked for, and told.
         """
         self._loop, self._nodes, self._workers = loop, nodes, workers
@@ -102,7 +102,7 @@ class HangWatch:
         self._timer = self._loop.call_later(0.0, self._rest)
         self._expected = 0.0
 
-    # -- what is known of the ranks ---------------------------------------------------------
+    # -- knowledge about the ranks -----------------------------------------------------------
 
     def on_event(self, event: RunEvent) -> None:
         kind = type(event)
@@ -134,7 +134,7 @@ class HangWatch:
         self._found = None
 
     def _restart_times(self, now: float) -> None:
-        """Count no time before now, as this process was stopped; what was found stands."""
+        """Count no time before now, as this process was stopped; findings stay."""
         self._idle_times.begin_again(now)
         self._sampling = None
 
@@ -160,16 +160,16 @@ class HangWatch:
         self._rest(max(SOONEST, min(due, self._interval)))
 
     def _excused(self, now: float) -> bool:
-        """Return whether nobody can expect progress, or see it."""
+        """Return whether progress is not expected, or not visible."""
         return self._exempt() or self._idle_times.traced(now) or self._starts()
 
     def _starts(self) -> bool:
-        """Return whether a node has still to start its workers, as one that imports for all."""
+        """Return whether a node has not started its workers yet, as during a preload."""
         began = self._workers.began
         return any(one.state is NodeState.RUNNING and not began(one) for one in self._nodes)
 
     def _late(self, now: float) -> float:
-        """Return for how long this process has been stopped, or had no CPU."""
+        """Return the time for which this process was stopped, or had no CPU."""
         return now - self._expected
 
     def _make_up(self, now: float) -> None:
@@ -193,7 +193,7 @@ class HangWatch:
             self._ask()
 
     def _due(self, now: float) -> float:
-        """Return in how many seconds to look at the stacks; take them if that is now."""
+        """Return the seconds until the next stack sample; take it if due now."""
         idle = max(self._idle_times.longest(now), *self._silences(now).values(), 0.0)
         if self._sampling is None:
             longest = max(idle, self._idle_times.still(now))
@@ -208,7 +208,7 @@ class HangWatch:
         return due
 
     def _silences(self, now: float) -> dict[str, float]:
-        """Return for how long each node with running ranks has said nothing."""
+        """Return the silence of each node with running ranks, in seconds."""
         hosts = {one.host for one in self._workers.running}
         heard = {
             one.name: one.connection.heard()
@@ -237,7 +237,7 @@ class HangWatch:
                 self._take(known, seen, now)
 
     def _take(self, known: WaitExplanation, views: Mapping[int, RankView], now: float) -> None:
-        """Tell of a hang; not of what may be none, and has gone on from there before."""
+        """Report a hang; not one in doubt whose ranks went on from there before."""
         from .hang_incident import HangIncident, places_of
 
         if known.doubt and places_of(known, views) in self._answered:
@@ -253,10 +253,9 @@ class HangWatch:
             self._forget()
 
     def _with_times(self, views: Mapping[int, RankView], now: float) -> dict[int, RankView]:
-        """Return the views with the time for which each rank has done nothing.
+        """Return the views with each rank's time without activity.
 
-        A node that does not answer and has given no other sign of life either is known for longer
-        than the question lasted.
+        A silent node has been silent for longer than the question lasted: use the silence.
         """
         silences = self._silences(now)
         seen = {}

@@ -25,17 +25,17 @@ KIND = "hang"
 """The kind of the events about a hang."""
 
 STOPPED = frozenset("TtD")
-"""States of a process in which it does nothing, and that can end where it is (proc(5))."""
+"""States of a process in which it does nothing, and may end (proc(5))."""
 
 AGAIN = 0.1
-"""Part of the timeout that passes between two looks at ranks that hung and do something."""
+"""Part of the timeout between two samples of ranks that hung and are active."""
 
 
 class HangIncident:
-    """One hang, from when it was found.
+    """One hang, from its detection on.
 
     Attributes:
-        known: which ranks wait for which.
+        known: the explanation: which ranks wait for which.
         places: the places of the odd ranks, or of all ranks if none was odd.
     """
 
@@ -47,13 +47,13 @@ class HangIncident:
         ended: Mapping[int, str],
         now: float,
     ) -> None:
-        """Report the hang, and react as the user has chosen.
+        """Report the hang, and take the action that the user has chosen.
 
         Args:
-            report: the means to report it.
-            known: which ranks wait for which.
+            report: the means of reporting.
+            known: the explanation: which ranks wait for which.
             views: all ranks.
-            ended: the ranks that have ended with code 0, with their hosts.
+            ended: ranks that ended with code 0, with their hosts.
             now: the time on the runner's clock.
         """
         self._report = report
@@ -75,7 +75,7 @@ class HangIncident:
         self._report.act(KIND, self._then, self._hang.sentence)
 
     def _on_saved(self, views: Mapping[int, RankView]) -> None:
-        """Print where the stacks are, or how to see them."""
+        """Print the path of the stacks, or a command that shows them."""
         if not self._show_folders(views):
             job = self._report.job_id
             self._report.log(f"to see where all ranks are: dsrun-job stacks {job}", "info")
@@ -111,9 +111,9 @@ class HangIncident:
         return [rank for rank in running if idle_times.ranks[rank].since > self._hang.at]
 
     def goes_on(self, views: Mapping[int, RankView], idle_times: RankIdleTimes, now: float) -> bool:
-        """Return whether a rank that hung has moved to another place, or is active all the time.
+        """Return whether a rank that hung has moved, or is active all the time.
 
-        Occasional activity, such as that of a timer in another thread, does not count.
+        Occasional activity, such as a timer in another thread, does not count.
         """
         self._looked = now
         moved = [
@@ -153,7 +153,7 @@ class HangIncident:
 
 
 def is_elsewhere(before: RankView, now: RankView) -> bool:
-    """Return whether a rank that hung is not where it was, as far as a look at it shows."""
+    """Return whether a rank that hung has moved, as far as its new view shows."""
     there, here = (one.worker is not None and one.worker.state in STOPPED for one in (before, now))
     answers = bool(before.problem and not now.problem)
     return answers or (there and not here) or has_moved(before, now)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ...control.activity_messages import Activity, RankActivity
 
 STALE, DELAY = 3, 1.0
-"""Reports of a node that may fail to come, and seconds that they may take, before nothing is known
-of its ranks."""
+"""Number of a node's reports that may be missing, and seconds of delay, before its ranks count as
+unknown."""
 
 READY = 0.05
 """Part of the time for which an idle worker is ready to run without a CPU at most; a worker that
@@ -30,7 +30,7 @@ STILL = 8192
 
 
 NEVER = float("-inf"), float("-inf")
-"""When stacks were read, if they were not."""
+"""The times of a stack sample that was not taken."""
 
 
 class LookAnswer(NamedTuple):
@@ -128,7 +128,7 @@ class RankIdleTimes:
     def _is_by_look(
         self, last: RankIdleTime, row: RankActivity, now: float, answer: LookAnswer
     ) -> bool:
-        """Return whether a rank has moved just its answer, at the time of the request."""
+        """Return whether the bytes of a rank are only its answer to the request."""
         began, ended = self._read
         return (
             answer.rested
@@ -163,7 +163,7 @@ class RankIdleTimes:
             self.ranks[rank] = times._replace(since=max(times.since, now), still=now)
 
     def leave_out(self, seconds: float, now: float) -> None:
-        """Count nothing of the last seconds: this process had no CPU, and has read no report."""
+        """Do not count the last seconds: this process had no CPU, and has read no report."""
         for rank, times in self.ranks.items():
             since, still = (min(at + seconds, now) for at in (times.since, times.still))
             self.ranks[rank] = times._replace(since=since, still=still)
@@ -180,7 +180,7 @@ class RankIdleTimes:
         return max((self.idle(rank, now) for rank in self.ranks), default=0.0)
 
     def still_of(self, rank: int, now: float) -> float:
-        """Return the seconds for which a rank has done no more than to compute."""
+        """Return the seconds for which a rank has at most computed."""
         times = self.ranks.get(rank)
         return now - times.still if times is not None else 0.0
 
@@ -189,11 +189,11 @@ class RankIdleTimes:
         return min((now - times.still for times in self.ranks.values()), default=0.0)
 
     def idle_in_turn(self, ranks: Iterable[int], now: float) -> float:
-        """Return the seconds for which all of these ranks, as far as they run, do nothing."""
+        """Return the seconds for which all of these ranks, if they run, have been idle."""
         return min((self.idle(rank, now) for rank in ranks if rank in self.ranks), default=0.0)
 
     def traced(self, now: float) -> bool:
-        """Return whether a debugger is attached to a process of some rank, as far as is known."""
+        """Return whether a debugger is known to be attached to a process of some rank."""
         idle_times = self.ranks.values()
         return any(times.traced and not self._is_stale(times, now) for times in idle_times)
 

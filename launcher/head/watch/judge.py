@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     Views = Mapping[int, RankView]
 
 ALONE = {Reason.STOPPED, Reason.BLOCKED, Reason.CHILD, Reason.MISMATCH, Reason.BEHIND}
-"""Reasons that are enough, whether or not other ranks are known to wait."""
+"""Reasons that suffice, whether or not other ranks are known to wait."""
 
 WITHIN = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
-"""Waits that only the rank's own processes can end, none of which does anything."""
+"""Waits that only the rank's own processes can end, while none of these is active."""
 
 LOCKED = {Kind.LOCK, Kind.NATIVE}
 """Waits in a process of a rank that nothing but this process can end."""
@@ -39,8 +39,8 @@ RECEIVING = 8192
 """Bytes a second that a rank which only waits receives at most."""
 
 LONGER = 3
-"""Times of the timeout after which a line tells of what may well be no hang: a rank that computes
-at one place while the others wait for it, or ranks none of which waits for another."""
+"""Number of timeouts after which a doubtful hang is reported: a rank computes at one place while
+the others wait for it, or no rank waits for another."""
 
 NEARLY = 0.9
 """Part of the timeout that is enough where looks at the stacks show for how long a rank waits."""
@@ -53,24 +53,24 @@ MAY_BE_A_SERVER = "it may be a server that waits for requests"
 MAY_BE_A_WAIT = "it may be waiting for something that is not a rank"
 
 UNREAD = {Reason.UNKNOWN, Reason.SILENT}
-"""Reasons that follow from stacks that are missing."""
+"""Reasons that follow from missing stacks."""
 
 MAY_BE_AT_WORK = "it may be working"
-"""Of a rank whose stack could not be read in time, as on a busy node."""
+"""The problem of a rank whose stack could not be read in time, as on a busy node."""
 
 IN_TIME = re.compile(r"^no stacks within|^py-spy did not answer in time$")
-"""Problems that say nothing of what a rank does (`stacks/collect`, `node/stacks/py_spy`)."""
+"""Problems that reveal nothing about a rank's activity (`stacks/collect`, `node/stacks/py_spy`)."""
 
 TIMED = re.compile(r"\b(Timer\.run|Event\.wait|sleep) \(")
-"""Functions in which a thread waits for a time, as far as its stack shows, and may then go on."""
+"""Functions in which a thread waits for a limited time, and may then go on."""
 
 
 class Stay(NamedTuple):
-    """For how many seconds a rank has been where it is.
+    """The seconds that a rank has been at its place.
 
     Attributes:
         least: since it was first seen there.
-        most: since it was last seen elsewhere, infinity if it never was.
+        most: the time since it was last seen elsewhere; infinity for never.
     """
 
     least: float
@@ -81,9 +81,9 @@ class Judgement(NamedTuple):
     """The result of comparing two views.
 
     Attributes:
-        hang: which ranks wait for which, None if the job does not hang.
+        hang: the explanation; None if the job does not hang.
         working: the active ranks, which speak against a hang.
-        again: seconds after which it may be a hang, if that is known; else 0.0.
+        again: seconds after which it may be a hang, if known; else 0.0.
     """
 
     hang: WaitExplanation | None
@@ -105,7 +105,7 @@ def judge(
         now: the ranks; the `idle` of each is the time for which it has been inactive.
         timeout: seconds.
         passed: seconds from the earlier time to this one.
-        stays: the time for which each rank has been at its place.
+        stays: the time of each rank at its place.
     """
     least = RECEIVING * max(passed, 1.0)
     working = tuple(
@@ -130,7 +130,7 @@ def judge(
 
 
 def _doubt(known: WaitExplanation, now: Views, outside: Outside) -> str:
-    """Return what else it may be than a hang, "" if no evidence suggests that."""
+    """Return another explanation than a hang, "" if no evidence suggests one."""
     if outside:
         return MAY_BE_A_SERVER
     if known.reason in UNREAD and any(_is_unread(now[rank]) for rank in known.odd):
@@ -145,10 +145,10 @@ def _is_unread(view: RankView) -> bool:
 
 
 def _still(view: RankView, stay: Stay, slack: float) -> float:
-    """Return for how long neither a rank nor gloo has done anything for it, as far as is known.
+    """Return for how long neither a rank, nor gloo on its behalf, is known to have done anything.
 
-    To come from one wait to another takes so little that a rank may seem idle all the time. Reports
-    and looks are not made at the same moment, so times may differ by some `slack`.
+    Moving from one wait to another takes so little that a rank may seem idle all the time. Reports
+    and samples are taken at different moments; times may differ by some `slack`.
     """
     still = stood(view)
     fits = stay.least <= still <= stay.most + slack
@@ -156,7 +156,7 @@ def _still(view: RankView, stay: Stay, slack: float) -> float:
 
 
 def stood(view: RankView) -> float:
-    """Return for how long a rank has got nowhere, as one that uses the CPU may have."""
+    """Return for how long a rank has made no progress, even if it used the CPU."""
     return max(view.idle, unfinished(view))
 
 
@@ -205,12 +205,12 @@ def received(before: RankView, now: RankView) -> int:
 
 
 def _hears(before: RankView, now: RankView) -> bool:
-    """Return whether gloo has carried anything to or from other ranks since, as far as is known."""
+    """Return whether gloo is known to have exchanged data with other ranks since."""
     return quiet(now) < quiet(before) < inf
 
 
 def quiet(view: RankView) -> float:
-    """Return for how long gloo has carried nothing to or from other ranks, infinity if not known.
+    """Return for how long gloo has exchanged no data with other ranks, infinity if unknown.
 
     torch does not record what gloo sends from one rank to another.
     """
@@ -271,6 +271,6 @@ def _is_timed(view: RankView) -> bool:
 
 
 def _has_locked_child(view: RankView) -> bool:
-    """Return whether a rank waits for a process of its own that waits for a lock in its code."""
+    """Return whether a rank waits for a child process that waits for a lock in its code."""
     child = culprit_child(view) if place_of(view).kind in FOR_CHILDREN else None
     return child is not None and of_process(view, child.pid).kind in LOCKED

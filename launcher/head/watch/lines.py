@@ -1,4 +1,4 @@
-"""Lines of the workers' output as they are complete, and what matches in them. Pure."""
+"""Splits the workers' output into complete lines, and finds matches. Pure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class OutputLines:
         return _bounded(begun + data[:end]) if end else b""
 
     def clear(self) -> None:
-        """Forget lines that have begun: their workers are gone."""
+        """Forget incomplete lines: their workers are gone."""
         self._begun.clear()
 
 
 def _bounded(text: bytes) -> bytes:
-    """Return lines with what counts of each."""
+    """Return lines, each limited to the part that counts."""
     if len(text) > LIMIT:
         lines = text.split(b"\n")
         if max(map(len, lines)) > LIMIT:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Views = Mapping[int, RankView]
 
 FOUND = {Reason.BEHIND, Reason.OUTSIDE}
-"""How ranks for which others wait are found. torch records nothing more about a rank that holds the
+"""Reasons by which awaited ranks are found. torch records nothing more about a rank that holds the
 interpreter's lock."""
 
 MAY_BE_A_LOOP = "it may be in an endless loop"
@@ -35,8 +35,8 @@ class _BusyRank(NamedTuple):
     """A rank that computes.
 
     Attributes:
-        since: when it was first seen in these functions.
-        view: as it was last seen.
+        since: the time of its first sample in these functions.
+        view: its newest view.
     """
 
     since: float
@@ -44,19 +44,19 @@ class _BusyRank(NamedTuple):
 
 
 class Loops:
-    """The ranks that have computed in the same functions in all views."""
+    """The ranks that have computed in an unchanged set of functions in all samples."""
 
     def __init__(self, timeout: float) -> None:
-        """Name those that have done so for several times these seconds."""
+        """Report ranks that have done so for several timeouts."""
         self._timeout = timeout
         self._seen: dict[int, _BusyRank] = {}
 
     def look(self, views: Views, working: Sequence[int], now: float) -> WaitExplanation | None:
-        """Take the stacks of all ranks; return a hang that there may be.
+        """Add a sample of all ranks' stacks; return a possible hang.
 
         Args:
             views: all ranks.
-            working: those that do something.
+            working: the active ranks.
             now: the time on the runner's clock.
         """
         computing = {rank: views[rank] for rank in working if _computes(views[rank])}
@@ -86,13 +86,13 @@ class Loops:
         return _BusyRank(last.since if last is not None and stays else now, view)
 
     def _is_due(self, rank: int, now: float) -> bool:
-        """Return whether a rank has long computed at one place, as far as looks were taken."""
+        """Return whether a rank has computed at one place for long, according to the samples."""
         seen = self._seen[rank]
         return min(now - seen.since, seen.view.still) >= (LONGER - 1) * self._timeout
 
 
 def _is_unread(view: RankView | None) -> bool:
-    """Return whether a look has not shown where a rank is, as on a busy node."""
+    """Return whether a sample has missed a rank, as on a busy node."""
     return view is not None and not main_frames(view)
 
 
@@ -106,7 +106,7 @@ def _computes(view: RankView) -> bool:
 
 
 def goes_round(before: RankView, now: RankView) -> bool:
-    """Return whether a rank is in the same functions in two views, and has received nothing."""
+    """Return whether a rank is in equal functions in two views, and has received nothing."""
     there, here = (
         [(one.function, one.file) for one in map(parsed, main_frames(view))]
         for view in (before, now)

@@ -1,7 +1,7 @@
 """Detects ranks that wait for somebody outside of the job: a person, a debugger, a client. Pure.
 
 A server without requests is as inactive as a job that hangs. It is recognized by its waits: its
-main thread, or a thread for which that waits, waits for clients. Many libraries also have such
+main thread, or a thread that this one awaits, waits for clients. Many libraries also have such
 threads, which serve the job's own processes; these do not count.
 """
 
@@ -31,8 +31,8 @@ OWN = re.compile(
     r"/multiprocessing/(managers|resource_sharer|resource_tracker|forkserver|pool|queues)\.py"
     r"|/concurrent/futures/process\.py"
 )
-"""Files of threads that serve, or read from, processes of the job: those of managers, of pools, and
-of tensors that are handed over."""
+"""Files of threads that serve, or read from, processes of the job: managers, pools, and shared
+tensors."""
 
 HANDED_OVER = {
     *(Kind.LOCK, Kind.QUEUE, Kind.THREAD, Kind.NATIVE),
@@ -41,15 +41,14 @@ HANDED_OVER = {
 """Waits of a server's main thread for requests that another thread receives."""
 
 FROM_ONE = re.compile(r"(i?broadcast|scatter|i?recv|batch_isend_irecv).*")
-"""Calls in which ranks wait for what a certain other one sends, as those of a server wait for
-requests."""
+"""Calls in which ranks wait for data of one certain rank, as those of a server await requests."""
 
 
 class Outside(IntEnum):
     """Waits of ranks for somebody outside of the job.
 
     Attributes:
-        READS: they wait for input, or on a connection that they have made.
+        READS: they wait for input, or on a connection that they made.
         PERHAPS: they may be servers.
     """
 
@@ -60,7 +59,7 @@ class Outside(IntEnum):
 
 
 def waits_outside(known: WaitExplanation, views: Mapping[int, RankView]) -> Outside:
-    """Return whether those ranks do that stand between the job and its progress."""
+    """Return the waits of the ranks on which the job's progress depends."""
     requests = [place_of(views[rank]) for rank in known.waiting if rank not in known.odd]
     served = all(one.kind in FOR_OTHERS and FROM_ONE.fullmatch(one.call) for one in requests)
     found = (_outside(views[rank], served=served) for rank in known.odd or views)
@@ -68,7 +67,7 @@ def waits_outside(known: WaitExplanation, views: Mapping[int, RankView]) -> Outs
 
 
 def _outside(view: RankView, *, served: bool) -> Outside:
-    """Return whether one rank does; `served` says if all that wait for it may await requests."""
+    """Return the wait of one rank; `served` says that all ranks waiting for it may be servers."""
     kind, main, others = place_of(view).kind, awaits(view), _others_await(view)
     threads = view.threads_of(view.pid)
     first, more = next(iter(threads), None), threads[1:]
@@ -91,7 +90,7 @@ def _others_await(view: RankView) -> set[str]:
 
 
 def _has_server(view: RankView, more: Iterable[ThreadStack]) -> bool:
-    """Return whether one of them waits for clients by its stack, given the worker's threads."""
+    """Return whether a thread waits for clients by its stack, given the worker's threads."""
     below = (one for one in view.threads if one.pid != view.pid)
     return any(map(_serves, (*more, *below)))
 
@@ -101,7 +100,7 @@ def _serves(thread: ThreadStack | None) -> bool:
 
 
 def _reads(thread: ThreadStack) -> bool:
-    """Return whether a thread waits for something that no process of the job sends."""
+    """Return whether a thread waits for data that no process of the job sends."""
     return of_thread(thread).kind is Kind.IO and not _has_frame(thread, OWN)
 
 

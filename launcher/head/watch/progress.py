@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Counts the rounds that have failed without progress since the last progress."""
+    """Counts the rounds that failed since the last progress."""
 
     def __init__(
         self, policy: WatchPolicy, loop: Loop, action: AlertAction, moved: Callable[[], bool]
     ) -> None:
-        """Watch a run that has not begun; `moved` says whether an expected line has come."""
+        """Watch a run that has not started; `moved` returns whether an expected line has come."""
         self._policy, self._loop, self._action = policy, loop, action
         self._moved = moved
         self._hosts: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Progress:
 
 
 def newest(pattern: str) -> int:
-    """Return when the newest file of a pattern was changed, in nanoseconds; 0 if there is none."""
+    """Return the newest change of a file that matches, in nanoseconds; 0 if there is none."""
     times = [0]
     for path in glob.iglob(pattern, recursive=True):
         with suppress(OSError):

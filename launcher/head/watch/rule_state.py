@@ -50,7 +50,7 @@ class RuleState:
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
-        """Start again: workers have been started."""
+        """Restart: workers have been started."""
         self._since = now
         self._last = ""
         self._missing = False
@@ -65,7 +65,7 @@ class RuleState:
         """Look at lines of a rank.
 
         Args:
-            output: whose they are.
+            output: the output of the rank.
             lines: complete lines, each with its end.
             now: the time.
         """
@@ -103,7 +103,7 @@ class RuleState:
         return NOT_FINITE, "" if math.isfinite(value) else f"is {value}"
 
     def _falls(self, rank: int, value: float | None) -> tuple[str, str]:
-        """As `_finite`, for a number that must reach a new low from time to time."""
+        """Like `_finite`, for a number that must reach a new low from time to time."""
         if value is None:
             return NO_NUMBER, "is not a number"
         low, lines = self._lows.get(rank, (math.inf, 0))
@@ -121,7 +121,7 @@ class RuleState:
 
     @property
     def due(self) -> float:
-        """The time at which the next line must have come; infinite if it need not."""
+        """The deadline for the next line; infinite if none is required."""
         limit = self.rule.every if self._last else self.rule.within or self.rule.every
         return self._since + limit if limit and not self._missing else math.inf
 
@@ -138,7 +138,7 @@ class RuleState:
 
 
 def _number(text: bytes) -> float | None:
-    """Return a number, of which programs often print the next sign with it: `2.1,`."""
+    """Return a number; programs often print a sign right after it: `2.1,`."""
     try:
         return float(text.rstrip(b",.;:)]}"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Watches the output of a run by rules: lines that have to appear, and numbers in them."""
+"""Watches the output of a run by rules: required lines, and numbers in them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .rule_state import RuleFinding
 
 LOOK = 5.0
-"""Longest time between two looks, in seconds, as far as all limits are longer: a line that comes
-between them moves the time at which the next one is missed. A look that comes late shows that this
-process stood still (Ctrl-Z) and read nothing, which is not the workers' fault."""
+"""Maximum time between two checks, in seconds, if all limits are longer: a line between two checks
+moves the deadline of the next one. A late check shows that this process stood still (Ctrl-Z) and
+read nothing, which is not the workers' fault."""
 
 LATE = 1.0
 """Seconds from which on a look is late."""
@@ -44,13 +44,13 @@ class RuleWatch:
         action: AlertAction,
         begins: type,
     ) -> None:
-        """Watch a run that has not begun.
+        """Watch a run that has not started.
 
         Args:
             rules: the rules to check.
             loop: the run's.
             log: prints a message, given its text and level.
-            action: acts on what is found.
+            action: acts on findings.
             begins: the kind of event from which times count.
         """
         self._loop, self._log = loop, log
@@ -112,7 +112,7 @@ class RuleWatch:
         )
 
     def moved(self) -> bool:
-        """Return whether an expected line has come in this round, as far as that is known."""
+        """Return whether an expected line is known to have come in this round."""
         return any(one.matched or one not in self._states for one in self._expected)
 
     def _act(self, state: RuleState, findings: Iterable[RuleFinding]) -> None:

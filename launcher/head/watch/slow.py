@@ -32,12 +32,12 @@ WINDOW = 10
 
 
 class Streak:
-    """Tells a finding once it has come several times in a row, and when it has gone.
+    """Reports a finding once it has come several times in a row, and its end.
 
-    A recurring finding is reported again only after it has come twice as often as before.
+    A recurring finding is reported again only after twice as many times.
 
     Attributes:
-        found: the finding that was told, None if it is over.
+        found: the reported finding; None if it is over.
     """
 
     def __init__(self, enough: int) -> None:
@@ -62,7 +62,7 @@ class Streak:
 
 
 def _subject(finding: SlowFinding | None) -> Subject:
-    """Return the slow ranks and hosts, whatever the cause."""
+    """Return the slow ranks and hosts, independent of the cause."""
     return (finding.ranks, finding.hosts) if finding is not None else ((), ())
 
 
@@ -78,15 +78,15 @@ class SlowWatch:
         action: AlertAction,
         tell: Callable[[RunEvent], None],
     ) -> None:
-        """Watch a run from its start on.
+        """Watch a run from its start.
 
         Args:
             clock: the loop's.
             nodes: all nodes of the run.
-            workers: those that run.
-            found: gets its findings, for the report.
-            action: reports it.
-            tell: tells observers that it is over.
+            workers: the running workers.
+            found: collects the findings for the report.
+            action: reports a finding.
+            tell: reports the end of a finding to observers.
         """
         self._clock, self._nodes, self._workers = clock, nodes, workers
         self._found, self._action, self._tell = found, action, tell
@@ -103,7 +103,7 @@ class SlowWatch:
         self._lags: tuple[float, int, dict[int, float]] | None = None
 
     def on_event(self, event: RunEvent) -> None:
-        """Look at what ranks print and do."""
+        """Record the output and activity of ranks."""
         now = self._clock()
         if type(event) is RankOutput:
             if event.stream != RESULT:
@@ -125,7 +125,7 @@ class SlowWatch:
         self._compare(self._steps.best.lags(now), count, now)
 
     def _compare(self, lags: dict[int, float], count: int, now: float) -> None:
-        """Look for a rank that falls behind, once in some steps."""
+        """Look for a rank that falls behind, once every few steps."""
         if self._lags is None:
             self._lags = (now, count, lags) if len(lags) > 1 else None
             return

@@ -1,4 +1,4 @@
-"""Which rank, host or link the others wait for, from one span of a job, and why. Pure."""
+"""The rank, host or link that the others wait for, from one span of a job, and the cause. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from .spans import LinkSpan, Span
 
 BUSY = 0.7
-"""Share of the time for which a rank is busy at least if all others wait for it."""
+"""Minimum share of time that a rank is busy if all others wait for it."""
 
 IDLER, MUCH_IDLER = 0.7, 0.5
 """Greatest share of a slow rank's busy time for which another rank may be busy: to count at all,
 and in full."""
 
 SURE = 3
-"""The weight of a finding that counts in full; that of any other finding is 1."""
+"""The weight of a certain finding; that of any other finding is 1."""
 
 CAUSE = 0.15
 """Share of the time from which on something is the cause."""
@@ -36,10 +36,10 @@ LOADED, NOTICED = 0.3, 0.1
 of several that are slow for one reason, and over each."""
 
 SLOWER = 5.0
-"""How many times faster other links are than a slow one."""
+"""Minimum factor by which other links are faster than a slow one."""
 
 BEHIND = 0.2
-"""Seconds by which a slow rank falls behind in each second, if the others do not wait for it."""
+"""Seconds per second by which a slow rank falls behind if the others do not wait for it."""
 
 TOGETHER = 0.05
 """The largest such share for all other links."""

@@ -69,8 +69,8 @@ class Span(NamedTuple):
     """The time between two looks at all nodes, in which the job made steps.
 
     Attributes:
-        steps: how many.
-        seconds: on the runner's clock.
+        steps: the number of steps.
+        seconds: the duration on the runner's clock.
         throttled: of each host, the share of the time for which its CPU quota stopped threads,
             summed over CPUs.
     """
@@ -83,7 +83,7 @@ class Span(NamedTuple):
 
 
 class Spans:
-    """Makes spans of what the nodes report."""
+    """Makes spans from the nodes' reports."""
 
     def __init__(self, hosts: Mapping[str, str]) -> None:
         """Begin; `hosts` has the host of each address."""
@@ -97,7 +97,7 @@ class Spans:
         self._began: tuple[float, int] | None = None
 
     def add(self, host: str, activity: Activity, now: float, steps: int) -> Span | None:
-        """Note a report; return a span if this is the last report that it needs.
+        """Add a report; return a span if this report completes one.
 
         `steps` is the number of steps that the job has made.
         """

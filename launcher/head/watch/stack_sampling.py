@@ -1,8 +1,8 @@
-"""When to sample the stacks of all ranks, and whether the samples show a hang. Pure.
+"""The times of stack samples of all ranks, and the judgement whether they show a hang. Pure.
 
 The first sample is taken when some rank has been inactive for half of the timeout, and judged when
-a rank has been for all of it. If a rank turns out to work, the next judgement is when that rank has
-been inactive for the timeout, or after half of it: a rank may wait and still use the CPU.
+a rank has been inactive for all of it. If a rank turns out to work, the next judgement follows when
+that rank has been inactive for the timeout, or after half of it: a rank may wait and use the CPU.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Look(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A rank as it was last seen.
+    """A rank in its newest sample.
 
     Attributes:
-        at: when that was.
-        first: when it was first seen where it is.
-        elsewhere: when it was last seen elsewhere, minus infinity for never.
+        at: the time of the sample.
+        first: the time of the first sample at this place.
+        elsewhere: the time of the last sample elsewhere; minus infinity for never.
     """
 
     view: RankView
@@ -48,7 +48,7 @@ class _Seen(NamedTuple):
 
 
 class StackSampling:
-    """From the first look until the job is known to work."""
+    """The samples from the first one until the job is known to work."""
 
     def __init__(self, timeout: float) -> None:
         """Report ranks that stand still for this number of seconds."""
@@ -75,7 +75,7 @@ class StackSampling:
         self._loops.leave_out(seconds)
 
     def due(self, idle_times: RankIdleTimes, idle: float, now: float) -> float:
-        """Return in how many seconds to look at the stacks, as far as that is known now.
+        """Return the seconds until the next stack sample, as far as known now.
 
         Args:
             idle_times: the idle times of the ranks.
@@ -96,7 +96,7 @@ class StackSampling:
         return (min(again, over) if over > self._judged else again) - now
 
     def look(self, views: Mapping[int, RankView], now: float) -> WaitExplanation | None:
-        """Take the stacks of all ranks; return who waits for whom if the job hangs, or may do so.
+        """Add a sample of all ranks' stacks; return the explanation if the job hangs, or may hang.
 
         The `idle` of each is the time for which it has done nothing.
         """

@@ -20,7 +20,7 @@ MOST_SHAPES = 64
 """Different lines of a rank that are remembered."""
 
 MOST_VALUES = 256
-"""Values of a series of which the first time is remembered."""
+"""Number of values of a series whose first time is remembered."""
 
 _NO_COUNTS = re.compile(
     rb"\d{4}-\d\d-\d\d|\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?|\d*\.\d+(?:e[+-]?\d+)?|\d+%"
@@ -31,18 +31,18 @@ _NUMBER = re.compile(rb"\d+")
 
 
 class Shape(NamedTuple):
-    """The newest line of some words: its numbers, and by how much they have grown."""
+    """The newest line of certain words: its numbers, and by how much they have grown."""
 
     numbers: tuple[int, ...]
     growth: tuple[int, ...]
 
 
 class Mark(NamedTuple):
-    """The newest value of a series that a rank has printed.
+    """The newest value of a series that a rank printed.
 
     Attributes:
         every: the step by which the value grows.
-        printed: how many values the rank has printed.
+        printed: the number of values that the rank printed.
         lag: seconds after the first rank with this value.
     """
 
@@ -64,7 +64,7 @@ class Series:
         self._first: dict[int, float] = {}
 
     def add(self, rank: int, value: int, every: int, now: float) -> None:
-        """Note that a rank has printed a value."""
+        """Record that a rank has printed a value."""
         first = self._first.setdefault(value, now)
         if len(self._first) > MOST_VALUES:
             del self._first[next(iter(self._first))]
@@ -130,6 +130,6 @@ class Steps:
 
     @property
     def best(self) -> Series:
-        """The series of most ranks, and of these the longest; an empty one if there is none."""
+        """The series of most ranks, and of these the longest; empty if there is none."""
         every = self._series.values()
         return max(every, key=lambda one: (len(one.marks), one.count), default=Series())

@@ -1,7 +1,7 @@
-"""Cores for the workers: planned within what is allowed, then bound.
+"""Cores for the workers: planned within the permitted ones, then bound.
 
 Cores need only an affinity call before a worker's program starts. A memory policy needs numactl in
-front of the program, because the standard library has no call for it; a worker that is forked from
+front of the program, as the standard library has no call for that; a worker that is forked from
 a preloader sets it itself.
 """
 
@@ -46,13 +46,13 @@ def bound(
     """Return each worker's share; `note` is called with anything unexpected.
 
     Args:
-        policy: how to bind.
+        policy: the binding policy.
         device_nodes: the NUMA node of each worker's device, by local rank; None where there is
             no device or its node is not known.
         note: called with one line at a time.
-        devices: workers have devices, whether or not their nodes are known.
-        cpus: how many CPUs all workers may use at a time: a quota may allow fewer than there are
-            in this process's affinity. None for no quota.
+        devices: whether workers have devices, even with unknown nodes.
+        cpus: the number of CPUs that all workers may use at a time: a quota may permit fewer than
+            this process's affinity. None for no quota.
 
     Raises:
         UsageError: cores cannot be bound as requested here.

@@ -14,7 +14,7 @@ class WorkerCores(NamedTuple):
         prefix: the command that sets the memory policy and the CPUs of the worker, to be put before
             the worker's own; () without such a policy.
         cpus: CPUs to stay on, () for all.
-        threads: how many threads the worker should use.
+        threads: the number of threads for the worker.
         memory: the memory policy as numactl names it, and its NUMA nodes; None for none.
     """
 
@@ -27,7 +27,7 @@ class WorkerCores(NamedTuple):
 def unbound(workers: int, cpus: float | None = None) -> list[WorkerCores]:
     """Return shares that bind nothing, with an equal number of threads for each worker.
 
-    `cpus` is how many CPUs they may use at a time, None for all of this process's affinity.
+    `cpus` is the number of CPUs for use at a time, None for all of this process's affinity.
     """
     usable = len(os.sched_getaffinity(0)) if cpus is None else cpus
     return [WorkerCores((), (), share(usable, workers))] * workers

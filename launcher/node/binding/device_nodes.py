@@ -1,4 +1,4 @@
-"""Which NUMA node each worker belongs to: its device's, or the nearest one with usable cores."""
+"""The NUMA node of each worker: its device's, or the nearest one with usable cores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _home(topology: Topology, usable: Collection[int], own: int | None) -> int |
 def _moved(
     topology: Topology, device_nodes: Sequence[int | None], homes: Sequence[int]
 ) -> Iterable[str]:
-    """Yield a line for each node whose devices' workers must use another node's cores."""
+    """Yield a message about each node whose devices' workers must use another node's cores."""
     moves = [
         (topology.twins.get(own, own), home)
         for own, home in zip(device_nodes, homes, strict=True)

@@ -1,4 +1,4 @@
-"""Where a worker's memory comes from, given its cores."""
+"""The source of a worker's memory, given its cores."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def memory_rule(topology: Topology, nodes: Collection[int], requested: str) -> M
 
 
 def _fast(topology: Topology, nodes: Collection[int]) -> set[int]:
-    """Return the nodes with faster memory than these nodes' own; none if one has no such node."""
+    """Return the nodes with faster memory than these nodes' own; none if a node lacks one."""
     parts = [topology.fast_memory.get(node, ()) for node in nodes]
     return set().union(*parts) if all(parts) else set()
 
 
 def _own(topology: Topology, nodes: Collection[int]) -> set[int]:
-    """Return the nodes and their twins whose memory may be used; none if one has none."""
+    """Return the nodes and their twins with usable memory; none if a node has neither."""
     parts = [{node, *_twins(topology, node)} & topology.memory_nodes for node in nodes]
     return set().union(*parts) if all(parts) else set()
 

@@ -41,7 +41,7 @@ class Numa(NamedTuple):
 
 
 def read_numa(root: str, proc: str) -> Numa:
-    """Read the nodes; without their folder there are none."""
+    """Read the nodes; a missing folder means none."""
     folder = f"{root}/devices/system/node"
     nodes = _nodes(folder)
     cpus = {node: sysfs.numbers(f"{path}/cpulist") for node, path in nodes.items()}
@@ -59,7 +59,7 @@ def read_numa(root: str, proc: str) -> Numa:
 
 
 def memory(root: str) -> dict[int, int]:
-    """Return the KiB of memory of each node that has some."""
+    """Return the KiB of memory by node, for nodes with memory."""
     sizes = {node: _memory(path) for node, path in _nodes(f"{root}/devices/system/node").items()}
     return {node: size for node, size in sizes.items() if size}
 
@@ -85,7 +85,7 @@ def _memory(path: str) -> int:
 def _fast(
     folder: str, nodes: Mapping[int, str], homes: set[int], bare: list[int]
 ) -> dict[int, tuple[int, ...]]:
-    """Return for nodes with cpus the `bare` nodes that they read faster than their own memory.
+    """Return, for nodes with cpus, the `bare` nodes whose memory they read faster than their own.
 
     A device's own memory (Grace's GPUs) is left out: its node is also a generic initiator.
     """

@@ -18,9 +18,9 @@ _OPTIONS = {"bind": "-m", "preferred": "-p", "preferred-many": "-P", "interleave
 
 
 def prefixes(bindings: Sequence[WorkerShare], note: Callable[[str], None]) -> list[tuple[str, ...]]:
-    """Return the command to put in front of each worker; none if its memory has no rule.
+    """Return the command to put before each worker's; empty if its memory has no rule.
 
-    There is none either if there is no numactl, or it does not work here; then `note` is called.
+    It is also empty if numactl is missing or does not work here; then `note` is called.
     One binding of each policy is tried.
     """
     forms = {form(one): one for one in bindings if one.policy}
@@ -51,7 +51,7 @@ def form(binding: WorkerShare) -> str:
 def works(binding: WorkerShare, numactl: str) -> bool:
     """Return whether numactl can do this: containers may forbid policies, old versions lack some.
 
-    The command that it is tried with is numactl again, the one program that certainly exists.
+    It is tried with numactl itself as the command, the one program that certainly exists.
     """
     silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
     command = [*argv(binding, numactl), numactl, "--show"]

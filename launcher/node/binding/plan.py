@@ -1,4 +1,4 @@
-"""Which cores and memory each worker of a node gets. Pure: `topology.py` reads, this plans."""
+"""The cores and memory of each worker of a node. Pure: `topology.py` reads, this plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...specs.policies import BindingPolicy
     from .topology import Core, Topology
 
-# Policies that give each core to one worker, and what workers share if there are too few.
+# Policies that give each core to one worker, and the part shared if there are too few.
 _UNSHARED = ("core", "exclusive")
 _SHARED = {"core": ("core", "cores"), "core-complex": ("core complex", "core complexes")}
 
@@ -29,7 +29,7 @@ class WorkerShare(NamedTuple):
 
     Attributes:
         cpus: every hardware thread it may run on, ascending.
-        cores: how many physical cores these are, at least 1.
+        cores: the number of their physical cores, at least 1.
         memory: ids of the NUMA nodes to take memory from; empty for no rule.
         policy: the memory policy as in `memory.MemoryRule`; "" for no rule.
     """
@@ -65,8 +65,8 @@ def plan(
         topology: the cores and memory that may be used.
         device_nodes: the NUMA node of each worker's device, by local rank; None where there is
             no device or its node is not known.
-        policy: how to bind.
-        devices: workers have devices, whether or not their nodes are known.
+        policy: the binding policy.
+        devices: whether workers have devices, even with unknown nodes.
 
     Raises:
         UsageError: the core list is malformed, or names a cpu that may not be used; or a node has

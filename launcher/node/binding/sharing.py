@@ -1,4 +1,4 @@
-"""Divides cores evenly: whole cores in a row, on as few NUMA nodes as possible."""
+"""Divides cores evenly: whole adjacent cores, on as few NUMA nodes as possible."""
 
 from __future__ import annotations
 

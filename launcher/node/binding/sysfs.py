@@ -1,4 +1,4 @@
-"""Reads numbers from files of sysfs; what cannot be read is empty."""
+"""Reads numbers from files of sysfs; unreadable ones are empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The physical cores and the memory that this process may use, as sysfs describes them.
+"""The usable physical cores and memory of this process, according to sysfs.
 
 Lists that many cpus share are read once for all of them: a machine may have hundreds.
 Source: Linux's Documentation/admin-guide/cputopology.rst, ABI/stable/sysfs-devices-system-cpu,
@@ -66,7 +66,7 @@ class Topology(NamedTuple):
 
 
 def numa_nodes(topology: Topology) -> int:
-    """Return the number of NUMA nodes that have a usable cpu."""
+    """Return the number of NUMA nodes with a usable cpu."""
     return len({core.node for core in topology.cores})
 
 
@@ -99,7 +99,7 @@ def _online(root: str, allowed: Collection[int]) -> set[int]:
 
 
 def _cores(root: str, usable: set[int]) -> Iterator[tuple[int, ...]]:
-    """Group the cpus by core; each belongs to one group, whatever is in the files."""
+    """Group the cpus by core, one group each, whatever the files say."""
     left = set(usable)
     for cpu in sorted(usable):
         if cpu in left:
@@ -135,7 +135,7 @@ def _caches(root: str, cores: Sequence[tuple[int, ...]], nodes: Sequence[int]) -
 
 
 def _cache(root: str, core: tuple[int, ...], last: int, usable: set[int]) -> set[int]:
-    """Return the cpus that share the core's last cache, if groups are formed by it."""
+    """Return the cpus that share the core's last cache, if the cache decides the groups."""
     for index in range(last, 0, -1):
         folder = f"{_cpu(root, core[0])}/cache/index{index}"
         shared = sysfs.numbers(f"{folder}/shared_cpu_list")

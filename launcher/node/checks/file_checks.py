@@ -1,7 +1,7 @@
 """Checks of the files that a task uses: its folder, Python, script and log folder.
 
-A file system may not answer, and a process that waits for it cannot be killed. So the node launcher
-runs these checks in a child (`preparation`).
+A file system may not answer, and a process that waits for it cannot be killed. The node launcher
+therefore runs these checks in a child (`preparation`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check(task: NodeJob, at: At = str, devices: NodeDevices | None = None) -> Fi
 
 
 def with_devices(found: FileFindings, task: NodeJob, devices: NodeDevices | None) -> FileFindings:
-    """Return the findings with the devices, unless --venv_script may have changed these."""
+    """Return the findings with the devices, unless --venv_script may have changed the devices."""
     return found._replace(devices=devices) if found.base == environment_of(task) else found
 
 
@@ -162,7 +162,7 @@ class _Checks:
         return venv.interpreter(before, environ)
 
     def _find_python(self, of_venv: bytes) -> bytes:
-        """Return --python, else that of --venv_script, else the project's, else this process's."""
+        """Return --python, else --venv_script's Python, else the project's, else this process's."""
         named = self._program.python
         if not named:
             project = environment.from_wire(self._program.project_python)
@@ -193,7 +193,7 @@ class _Checks:
         )
 
     def _module_folders(self) -> list[bytes]:
-        """Return the folders that Python searches before those of installed modules (-m, -P)."""
+        """Return the folders that Python searches before installed modules (-m, -P)."""
         env = {**self._base, **self._task.env}
         named = environment.from_wire(env.get("PYTHONPATH", "")).split(b":")
         own = [] if env.get("PYTHONSAFEPATH") else [self._workdir]
@@ -210,7 +210,7 @@ def _debugger_problem(setup: NodeSetup, at: At) -> str:
 
 
 def _log_problem(setup: NodeSetup, at: At) -> str:
-    """Create --log_dir, so that the user learns before the start if that is impossible."""
+    """Create --log_dir: the user learns before the start if that is impossible."""
     if setup.folder is None:
         return ""
     path = setup.folder.path

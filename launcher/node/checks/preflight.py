@@ -100,10 +100,10 @@ def _main_problem(folder: str) -> str:
 
 
 def _module_problem(name: str, folders: Sequence[bytes], python: str) -> str:
-    """Return which part of a module in these folders this user may not read.
+    """Return the part of a module in these folders that this user may not read.
 
     Installed modules are not examined. A folder that cannot be entered is not a package for Python,
-    which then uses an installed one of that name.
+    which then uses an installed package of that name.
     """
     words = name.split(".")
     for folder in map(os.fsdecode, folders):

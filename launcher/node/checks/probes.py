@@ -1,4 +1,4 @@
-"""PROBE: which addresses of another node can be reached, tried without blocking.
+"""PROBE: finds the addresses of another node that can be reached, without blocking.
 
 The loop must keep running, as the runner counts this node's silence. A name service may take
 minutes to answer and cannot be asked without blocking, and threads are ruled out where workers are
@@ -180,7 +180,7 @@ class Resolver:
     def _close(self) -> None:
         self._loop.remove(self._fd)
         system.close(self._fd)
-        # Immediately, so that no group of workers takes it for one of its orphans.
+        # At once: otherwise a group of workers takes it for one of its orphans.
         with suppress(ChildProcessError):
             system.waitpid(self.pid, 0)
 
@@ -198,7 +198,7 @@ def numeric(address: str, port: int) -> tuple[int, Target]:
 
     Raises:
         gaierror: it is a name.
-        UnicodeError: it cannot be a name.
+        UnicodeError: the address cannot be a name.
     """
     flags = socket.AI_NUMERICHOST
     info = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=flags)[0]

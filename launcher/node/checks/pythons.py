@@ -1,4 +1,4 @@
-"""Which Pythons a node has where it lacks the one that the workers should run on."""
+"""The Pythons of a node that lacks the one for the workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED = 3
 
 
 def problem(python: str, folders: Iterable[str]) -> str:
-    """Return the words for a Python that is not there, with what is.
+    """Return the message about a missing Python, with those present.
 
     Args:
         python: its path.
@@ -40,7 +40,7 @@ def problem(python: str, folders: Iterable[str]) -> str:
 
 
 def _found(folders: Iterable[str]) -> Iterator[str]:
-    """Yield each Python on PATH once, under its first name; at least that of this process."""
+    """Yield each Python on PATH once, by its first name; at least this process's."""
     seen = set[str]()
     found = (executable.find(name, [folder]) for folder in folders for name in NAMES)
     for path in filter(None, (*found, sys.executable)):

@@ -1,7 +1,7 @@
-"""REACH: tries whether other nodes are at their presumed addresses, and lets them try this one.
+"""REACH: tries whether other nodes are at their presumed addresses, and accepts their attempts.
 
-An answer at an address does not prove that it comes from the other node: each machine may have this
-address for itself, as with docker0. So a node that is dialled proves its identity.
+An answer at an address does not prove that it comes from the other node: each machine may have
+this address for itself, as with docker0. A dialled node therefore proves its identity.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ HALF = 16
 """Characters of a token that the caller sends; the other half is the answer."""
 
 MOST_CALLERS = 64
-"""Connections that are open at a time; the oldest one has to go."""
+"""Maximum number of open connections; the oldest is closed above that."""
 
 BACKLOG = 1024
-"""Callers that may wait: in a large job many nodes dial one at once."""
+"""Length of the queue of callers: in a large job many nodes dial one at once."""
 
 NO_ANSWER = "no answer"
 OTHER = "another machine has that address"
 
 
 class IdentityListener:
-    """Listens on all addresses of this node, and proves to callers which node it is.
+    """Listens on all addresses of this node, and proves the node's identity to callers.
 
     Attributes:
         token: the token; callers must know its first half.
@@ -48,10 +48,10 @@ class IdentityListener:
     """
 
     def __init__(self, loop: Loop) -> None:
-        """Open it on any free port.
+        """Open a listener on any free port.
 
         Raises:
-            OSError: that is not possible.
+            OSError: the listener cannot be opened.
         """
         self.token = system.urandom(HALF).hex()
         self._loop = loop
@@ -68,7 +68,7 @@ class IdentityListener:
         loop.add_reader(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """Take no more callers; a second call does nothing."""
+        """Stop listening; a second call does nothing."""
         if self._listener.fileno() >= 0:
             self._loop.remove(self._listener.fileno())
             self._listener.close()
@@ -103,7 +103,7 @@ class IdentityListener:
 
 
 def _is_whole(line: socket.socket, said: bytearray) -> bool:
-    """Read more of one half of a token; return whether it is all there, or no more will come."""
+    """Read more of one half of a token; return whether it is complete, or the line has ended."""
     try:
         data = line.recv(HALF - len(said))
     except BlockingIOError:  # the event was of a descriptor that had this number before
@@ -115,12 +115,12 @@ def _is_whole(line: socket.socket, said: bytearray) -> bool:
 
 
 class Dials:
-    """Dials several addresses at once, and finds out which nodes they lead to."""
+    """Dials several addresses at once, and identifies the nodes behind them."""
 
     def __init__(
         self, loop: Loop, dials: Sequence[Dial], ended: Callable[[tuple[str, ...]], None]
     ) -> None:
-        """Begin; `ended` is called once with a verdict for each, "" or what is wrong."""
+        """Start; `ended` is called once with a verdict for each: "" or the problem."""
         self._loop = loop
         self._dials = dials
         self._ended = ended
@@ -134,7 +134,7 @@ class Dials:
             self._timer = loop.call_later(0.0, self._end)
 
     def close(self) -> None:
-        """End without a call."""
+        """Close all connections without calling `ended`."""
         self._timer.cancel()
         for one in self._open.values():
             self._loop.remove(one.fileno())

@@ -37,7 +37,7 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
     if status.st_uid not in {0, system.getuid()} or status.st_mode & 0o002:
         raise PermissionError(1, "belongs to another user or is writable by all", script)
     if not stat.S_ISREG(status.st_mode):
-        # With a pipe, bash would wait until a program writes to it.
+        # With a pipe, bash would wait until a program writes to the pipe.
         raise OSError(errno.EINVAL, "is not a regular file", script)
     env = shlex.quote(executable.find("env"))
     shell: list[str | bytes] = ["/bin/bash", "-c", f'. "$0" >&2 && exec {env} -0', script]
@@ -51,7 +51,7 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
 
 
 def interpreter(base: Environ, after: Environ) -> bytes:
-    """Return the Python that a script has put first on PATH, b"" if it has put none there.
+    """Return the Python that a script put first on PATH; b"" if it put none there.
 
     Args:
         base: the environment before the script.

@@ -17,7 +17,7 @@ _HANDLERS = {
     "apport": "/var/crash",
     "abrt-hook-ccpp": "abrt list",
 }
-"""Where programs keep dumps that the kernel hands to them."""
+"""The folders of programs that the kernel hands dumps to."""
 
 
 def place(pid: int, number: int, workdir: str, root: str = "/") -> str:

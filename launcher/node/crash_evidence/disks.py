@@ -1,4 +1,4 @@
-"""Which file system of those that a worker writes to is full."""
+"""Finds out which file system that a worker writes to is full."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ REMOTE = re.compile(r"nfs|cifs|smb|lustre|gpfs|beegfs|ceph|gluster|fuse|9p|afs|p
 _NAMED = re.compile(r"['\"](/[^'\"\n]+)['\"]")
 
 LAST = 2048
-"""Characters of a worker's output in which the path is looked for."""
+"""Characters of a worker's output that are searched for the path."""
 
 
 def full(output: str, workdir: str, environ: Mapping[str, str], root: str = "/") -> str:
-    """Return a full file system in words, "" if none of those that are known is full.
+    """Return a full file system in words, "" if no known one is full.
 
     Args:
         output: the end of the worker's output, which may name a path.
@@ -56,7 +56,7 @@ def _unescaped(path: str) -> str:
 
 
 def _mount_of(path: str, mounts: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Return the file system of a path by its name: links are not followed, as that may block."""
+    """Return the file system of a path by its name; links are not followed, which may block."""
     if not path.startswith("/"):
         return "", ""
     whole = f"{os.path.normpath(path)}/"

@@ -29,8 +29,8 @@ FIRST_NAMESPACE = 0xEFFFFFFC
 """The inode of the first pid namespace, in which the kernel counts (linux/proc_ns.h)."""
 
 SMALL_SHM = 1 << 30
-"""Bytes of /dev/shm below which it is suspected of a bus error: containers give 64 MiB, and what
-the worker has had there is gone with it."""
+"""Bytes of /dev/shm below which it is suspected after a bus error: containers give 64 MiB, and the
+worker's share was freed with the worker."""
 
 
 class MachineHistory:
@@ -39,13 +39,13 @@ class MachineHistory:
     def __init__(
         self, messages: Sequence[str], before: Kills, after: Kills, *, readable: bool
     ) -> None:
-        """Take what was read.
+        """Create evidence from facts that were read.
 
         Args:
             messages: the kernel's messages.
-            before: how often it had ended processes because memory was short.
-            after: how often it has until now.
-            readable: whether its messages can be read.
+            before: the number of processes that the kernel had ended for lack of memory.
+            after: this number now.
+            readable: whether kernel messages are readable.
         """
         self._before, self._after = before, after
         self._victims: list[Victim] = []
@@ -93,7 +93,7 @@ class MachineHistory:
             yield f"xid: {text}"
 
     def _crash(self, ended: Process, code: int) -> Iterator[str]:
-        """Yield the place of a worker's crash, and that of its memory dump."""
+        """Yield the place of a worker's crash, and the path of its memory dump."""
         if code >= 0:
             return
         crashes = self._crashes

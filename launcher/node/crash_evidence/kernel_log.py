@@ -9,8 +9,8 @@ from ...common import system
 PATH = "/dev/kmsg"
 
 MOST = 10_000
-"""Records that are read at a time, more than the kernel keeps by default. A thousand take a
-millisecond, and most nodes have none."""
+"""Records read at a time, more than the kernel keeps by default. A thousand take a millisecond, and
+most nodes have none."""
 
 ABOUT = (b"Killed process", b"oom-kill:", b"memory: usage", b"Xid", b"segfault", b"traps: ")
 """Texts in the messages that matter."""
@@ -20,7 +20,7 @@ RECORD = 8192
 
 
 class KernelLog:
-    """Reads what the kernel says from now on; nothing where that is not allowed."""
+    """Reads kernel messages from its creation on; none if that is not permitted."""
 
     def __init__(self, path: str = PATH) -> None:
         self._fd = -1
@@ -38,7 +38,7 @@ class KernelLog:
         return self._fd >= 0
 
     def read(self) -> list[str]:
-        """Return those of the kernel's messages since the last time that may explain an end."""
+        """Return new kernel messages that may explain an end."""
         found = []
         for _ in range(MOST if self._fd >= 0 else 0):
             try:
@@ -59,7 +59,7 @@ class KernelLog:
 
 
 def message(record: bytes) -> str:
-    """Return the text of a record, "" if a program has written it. Pure."""
+    """Return the text of a record, "" if it comes from a program. Pure."""
     head, _, rest = record.decode("utf-8", "replace").partition(";")
     priority = head.partition(",")[0]
     kernels = len(priority) == 1 and priority in "01234567"  # facility 0 (syslog(2))

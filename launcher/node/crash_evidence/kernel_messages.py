@@ -32,13 +32,13 @@ _CRASH = re.compile(
 
 
 class Victim(NamedTuple):
-    """A process that the kernel has ended because memory was short.
+    """A process that the kernel ended for lack of memory.
 
     Attributes:
         pid: in the kernel's own numbers.
         size: bytes of memory that it had.
         group: the cgroup whose limit was reached, "" for none.
-        limit: that limit in bytes, 0 if not known.
+        limit: that limit in bytes; 0 if unknown.
     """
 
     pid: int
@@ -49,7 +49,7 @@ class Victim(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """A process that has crashed in native code; `file` is the library, "" if not known."""
+    """A process that crashed in native code; `file` is the library, "" if unknown."""
 
     pid: int
     what: str
@@ -82,6 +82,6 @@ def xids(lines: Sequence[str]) -> list[str]:
 
 
 def crashes(lines: Sequence[str]) -> list[Crash]:
-    """Return the processes that have crashed."""
+    """Return the crashed processes."""
     found = [match for line in lines if (match := _CRASH.match(line))]
     return [Crash(int(one["pid"]), one["what"], (one["file"] or "").strip()) for one in found]

@@ -1,4 +1,4 @@
-"""Which program holds a port that a worker could not listen on, or which workers share it."""
+"""Finds the program that holds a port a worker could not listen on, or workers that share it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _PORT = re.compile(r"(?:\bport[:=]? ?|\]:|\d:|', )(\d{2,5})\b")
 
 NEAR = 600
-"""Characters before and after the error in which the port is looked for."""
+"""Characters before and after the error that are searched for the port."""
 
 SECONDS = 0.03
-"""Processor time for which processes are looked through: as root, 150 take 6 ms."""
+"""Seconds of processor time for the search of processes: as root, 150 take 6 ms."""
 
 LONGEST = 80
 
@@ -67,7 +67,7 @@ def shared(output: str, spec: WorkerSpec) -> str:
 
 
 def port(output: str) -> int:
-    """Return the port that the last such error names, 0 for none. Pure."""
+    """Return the port in the last such error, 0 for none. Pure."""
     at = max((match.start() for match in IN_USE.finditer(output)), default=-1)
     if at < 0:
         return 0
@@ -78,7 +78,7 @@ def port(output: str) -> int:
 
 
 def _user(uid: int) -> str:
-    """Return a user by name, from the machine's own file: a server may not answer."""
+    """Return the name of a user from the machine's own file: a server may not answer."""
     rows = [line.split(":") for line in lines_of("/etc/passwd")]
     return next((f"user {row[0]}" for row in rows if row[2:3] == [f"{uid}"]), f"uid {uid}")
 

@@ -6,7 +6,7 @@ It is a separate program, run by the workers' Python, which has torch:
 
 Standard input is a socket to the node launcher, over which this program and each of its shims send
 a connection for their messages. The rounds are those of dsrun's runner, or of a rendezvous of
-torch's, in which other nodes may have torchrun. Only public parts of torch are used: rendezvous
+torch's, in which other nodes may run torchrun. Only public parts of torch are used: rendezvous
 handlers and their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and newer).
 """
 
@@ -54,10 +54,10 @@ except ImportError as error:
     sys.exit(unfit(error))
 
 MANY = 1 << 30
-"""The restarts that torch may do in the runner's rounds, as the runner counts them itself."""
+"""Maximum restarts by torch in the runner's rounds: the runner itself counts them."""
 
 UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
-"""Raised if the options, or what is installed here, are the cause."""
+"""Exceptions whose cause are the options, or the packages installed here."""
 
 
 class Messages:
@@ -111,7 +111,7 @@ class RoundHandler(RendezvousHandler):
 
     def next_rendezvous(self) -> RendezvousInfo:
         """Join the next round, and wait until it is formed."""
-        # Whoever becomes the first of the round has the store; its port must be known before.
+        # The first node of the round has the store; its port must be known before.
         own = TCPStore("0.0.0.0", 0, is_master=True, wait_for_workers=False)
         place = self._join(own.port)
         host, port = place["host"], place["port"]
@@ -155,7 +155,7 @@ class NoLogsSpecs(LogsSpecs):
     """No files for the shims: the node launcher handles the output of the workers."""
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Return no file for any rank, and none to follow, which torch would poll."""
+        """Return no log files for any rank, and none to follow, which torch would poll."""
         none = dict.fromkeys(envs, "")
         return LogsDest(stdouts=none, stderrs=none, error_files=none)
 
@@ -203,7 +203,7 @@ def rendezvous(rdzv: dict[str, Any]) -> RendezvousHandler:
     """Return torch's handler, made as torchrun makes it (torch/distributed/launcher/api.py).
 
     Raises:
-        Exception: whatever torch or a plugin raises.
+        Exception: any exception of torch or a plugin.
     """
     if rdzv["most"] == 1:
         # One store for all rounds has keys of former rounds in it (torch 2.13), and workers that
@@ -235,7 +235,7 @@ def run(line: Messages, settings: dict[str, Any]) -> RunResult | None:
     """Run the agent to its end; return None if torch had no place for this node.
 
     Raises:
-        Exception: whatever torch or a plugin raises.
+        Exception: any exception of torch or a plugin.
     """
     rdzv = settings["rendezvous"]
     handler = rendezvous(rdzv) if rdzv else RoundHandler(line, settings["job"])
@@ -275,7 +275,7 @@ def too_few(handler: RendezvousHandler, rdzv: dict[str, Any]) -> str:
 
 
 def words(error: BaseException) -> str:
-    """Return an exception of torch's in one line, with the cause that it refers to."""
+    """Return a torch exception in one line, with its cause."""
     pointer = " See inner exception for details."
     text = str(error) or type(error).__name__
     if pointer in text and error.__cause__ is not None:

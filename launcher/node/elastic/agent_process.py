@@ -1,4 +1,4 @@
-"""The process of torch's agent: its command, and how it and its shims report.
+"""The process of torch's agent: its command, and its and its shims' messages.
 
 The agent's standard input is a socket. The agent, and every shim that it starts instead of a
 worker, sends one end of a new connection over it. So no other process can connect, and nothing has
@@ -36,7 +36,7 @@ BOOT = (
     b"import sys; sys.path[:] = [p for p in sys.path if p]; del sys.argv[0];"
     b"import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-"""Runs a file with neither its own folder nor the current one on `sys.path`."""
+"""Runs a file without its own folder and the current one on `sys.path`."""
 
 INTERVAL = 0.05
 """Seconds between two checks of torch's agent on its workers; it can only poll."""
@@ -88,7 +88,7 @@ KEPT = 4096
 """Number of the agent's last bytes of output that are kept."""
 
 NO_REASON = AgentFailure("?")
-"""Stands for the reason until the agent reports one."""
+"""The reason until the agent reports one."""
 
 
 class AgentProcess:
@@ -189,7 +189,7 @@ class AgentProcess:
             message = read_json(data)
             local = -1 if "agent" in message else int(message["LOCAL_RANK"])
         except (ValueError, KeyError, TypeError):
-            line.close()  # whatever runs in the agent's process may write here
+            line.close()  # any code in the agent's process may write here
             return
         self._open[line] = None
         if local < 0:
@@ -205,7 +205,7 @@ class AgentProcess:
             whole, self._requested = self._requested, {}
             self._listener.workers_requested([whole[local] for local in sorted(whole)])
 
-    # -- what comes on them -----------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------
 
     def _read_shim(self, local: int, line: socket.socket) -> None:
         """Read the signals that a shim received; the end of data means that torch killed it."""
@@ -249,12 +249,12 @@ class AgentProcess:
     # -- its end ----------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Tell why the agent has ended: its last line of output, if it has reported no reason."""
+        """Report why the agent has ended: without its own reason, its last line of output."""
         failure = self._failure
         if failure is NO_REASON:
             printed, unusable = self._last_line(), self._line is None
             if unusable and printed:
-                failure = AgentFailure(printed, unusable)  # what it lacks here
+                failure = AgentFailure(printed, unusable)  # text of a missing requirement
             else:
                 text = f"torch's agent exited: {printed or 'killed'}"
                 failure = AgentFailure(text, unusable)
@@ -282,7 +282,7 @@ def _send(line: socket.socket, data: bytes) -> None:
 
 
 def _received(line: socket.socket, size: int) -> bytes:
-    """Return the data that has arrived, b"" at the end of the connection."""
+    """Return new data; b"" at the end of the connection."""
     try:
         return line.recv(size)
     except OSError:

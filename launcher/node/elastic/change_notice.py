@@ -1,4 +1,4 @@
-"""Notifies the workers of this node that the nodes of their job will change, so they can save."""
+"""Notifies the workers of this node of a coming change of nodes: they can save their state."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ChangeNotice:
 
         Args:
             how: the name of a signal, a path, or "" for no notice.
-            folder: where a relative path begins.
-            note: takes a line for the user.
-            calls: where the children belong.
+            folder: the base of a relative path.
+            note: called with a message for the user.
+            calls: owner of the children.
         """
         self._number = signal.Signals[how] if how in signal.Signals.__members__ else 0
         self._path = b"" if self._number or not how else os.path.join(folder, os.fsencode(how))
@@ -52,7 +52,7 @@ class ChangeNotice:
             self._call(_make, self._on_made)
 
     def end(self, then: Callable[[], None]) -> None:
-        """Remove the file, if this node has created it, and call `then`; not that of a call before.
+        """Remove the file if this node created it, and call `then`; a later call replaces `then`.
 
         It is called even if the file system does not answer.
         """
@@ -97,7 +97,7 @@ class ChangeNotice:
 
 
 def _make(path: bytes) -> str | None:
-    """Create the file; return None if another node has done so on a shared file system."""
+    """Create the file; return None if another node has created it on a shared file system."""
     try:
         system.close(system.open_fd(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""An agent without a process of its own: the node launcher decides within the runner's rounds."""
+"""An agent without its own process: the node launcher decides within the runner's rounds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class AgentPhase(Enum):
-    """Where this node is in the runner's rounds.
+    """The state of this node within the runner's rounds.
 
     Attributes:
-        IDLE: in none, before the first one or after the last one.
+        IDLE: in no round, before the first one or after the last one.
         JOINED: waiting for the next round.
         RUNNING: in a round.
         STOPPING: leaving a round, whose workers are being stopped.
-        FINISHED: all workers here have ended with code 0; those of other nodes may still run.
+        FINISHED: all workers here have ended with code 0; workers of other nodes may still run.
     """
 
     IDLE = 1
@@ -55,7 +55,7 @@ class DsrunAgent:
         self._join()
 
     def form(self, _start: Start) -> None:
-        """Request the workers of a round, in which they take the place that the runner gave."""
+        """Request the workers of a round, at the place that the runner gave."""
         assert self._ports is not None
         self._ports.stop_listening()
         self._phase = AgentPhase.RUNNING
@@ -63,7 +63,7 @@ class DsrunAgent:
         self._listener.workers_requested(())
 
     def change(self) -> None:
-        """Leave the present round; a node that waits for the next one has left already."""
+        """Leave the present round, unless this node already waits for the next one."""
         if self._phase is AgentPhase.RUNNING:
             self._leave()
         elif self._phase is AgentPhase.FINISHED:
@@ -95,7 +95,7 @@ class DsrunAgent:
     def _join(self) -> None:
         """Join the next round with new ports, reserved before the old ones are released.
 
-        So no worker of the former round, on whatever node, can connect to the store of the next.
+        No worker of the former round, on any node, can then connect to the store of the next.
         """
         try:
             fresh = RoundPorts()
@@ -128,7 +128,7 @@ class RoundPorts:
         """Reserve two free ports.
 
         Raises:
-            OSError: there are none, or no more descriptors.
+            OSError: there are no free ports, or no descriptors left.
         """
         self._store = ports.Reservation(0)
         self._store.open_to_store()

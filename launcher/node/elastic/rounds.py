@@ -1,7 +1,7 @@
-"""A node's part in the rounds of a job: an agent, and a group of workers for every round.
+"""A node's part in the rounds of a job: an agent, and a group of workers for each round.
 
-The rounds are the runner's, or those of torch's rendezvous, where torch's agent meets the agents of
-other nodes. In both the agent decides when workers start and stop.
+The rounds are the runner's or, with torch's rendezvous, those of torch's agents on all
+nodes. In both cases the agent decides when workers start and stop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class NodeRounds:
-    """Carries out what the agent decides.
+    """Carries out the decisions of the agent.
 
     Attributes:
         handlers: handlers of the runner's frames about rounds.
@@ -48,8 +48,7 @@ class NodeRounds:
     ) -> None:
         """Make the agent; frames go to the runner by `send`, all else to `owner`.
 
-        `calls` has the children of this run that touch files; `queue` has what happens on this
-        node.
+        `calls` has the children of this run that access files; `queue` has the events of this node.
         """
         self._send, self._owner, self._queue = send, owner, queue
         template = start if setup.task.rendezvous is not None else None
@@ -77,7 +76,7 @@ class NodeRounds:
     def exited(self, rank: int, code: int) -> None:
         """Tell the agent that a worker of the present round has ended.
 
-        During the job's stop the agent is told nothing: it would ask for another round.
+        During the job's stop the agent is not told: it would request another round.
         """
         self._queue.put(self._state.worker_exited, rank, code)
 
@@ -108,26 +107,26 @@ class NodeRounds:
     # -- decisions of the agent (`AgentListener`) ---------------------------------------------
 
     def agent_joined(self, port: int, probe: int) -> None:
-        """Hear that the agent waits for a round."""
+        """Handle an agent that waits for a round."""
         self._queue.put(self._state.agent_joined, port, probe)
 
     def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Hear that the agent has requested every worker of a round."""
+        """Handle the agent's request for the workers of a round."""
         self._queue.put(self._state.workers_requested, environments)
 
     def stop_requested(self, number: int) -> None:
-        """Hear that the workers are to stop, with this signal."""
+        """Handle the agent's request to stop the workers with this signal."""
         self._queue.put(self._state.stop_requested, number)
 
     def round_finished(self) -> None:
-        """Hear that all workers of the round have ended with code 0, and are gone."""
+        """Handle the end of a round: all its workers have ended with code 0, and are gone."""
         self._queue.put(self._state.round_finished)
 
     def agent_ended(self, failure: AgentFailure | None) -> None:
         """Hear that the agent has ended."""
         self._queue.put(self._state.agent_ended, failure)
 
-    # -- what its state decides (`RoundsActions`) ---------------------------------------------
+    # -- decisions of its state (`RoundsActions`) ---------------------------------------------
 
     def send(self, kind: int, message: NamedTuple) -> None:
         """Send the runner a message in a frame of this kind."""
@@ -155,7 +154,7 @@ class NodeRounds:
 
 
 def make_agent(loop: Loop, setup: NodeSetup, start: Start, listener: AgentListener) -> Agent:
-    """Return the agent that the task asks for; it reports its decisions to `listener`.
+    """Return the agent for the task; it reports its decisions to `listener`.
 
     For the runner's rounds, it is dsrun's own. For torch's rendezvous, or at the user's request, it
     is torch's, a separate process.

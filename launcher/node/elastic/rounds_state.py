@@ -1,6 +1,6 @@
-"""The state of a node's rounds: decides, of all that happens in them, what follows.
+"""The state of a node's rounds: decides the reaction to each event.
 
-Nothing here sends, starts or waits: that is done by `RoundsActions`.
+Nothing here sends, starts or waits: `RoundsActions` does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
             """Record that a worker of the present round has ended, by its local rank."""
 
         def workers_gone(self) -> None:
-            """Record that nothing is left of the workers that were started last."""
+            """Record that nothing is left of the last workers."""
 
         def close(self) -> None:
             """Release everything; its listener hears nothing more."""
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
             """
 
         def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
-            """Hear that the agent has requested every worker of a round.
+            """Handle the agent's request for the workers of a round.
 
             Args:
                 environments: the variables that torch's agent sets for each worker, by local rank;
@@ -65,13 +65,13 @@ if TYPE_CHECKING:
             """
 
         def stop_requested(self, number: int) -> None:
-            """Hear that the workers are to stop, with this signal."""
+            """Handle the agent's request to stop the workers with this signal."""
 
         def round_finished(self) -> None:
-            """Hear that all workers of the round have ended with code 0, and are gone."""
+            """Handle the end of a round: all its workers have ended with code 0, and are gone."""
 
         def agent_ended(self, failure: AgentFailure | None) -> None:
-            """Hear that the agent has ended, with a failure unless its workers had ended well."""
+            """Handle the end of the agent: a failure, unless its workers had ended well."""
 
     class RoundsOwner(Protocol):
         """Starts and stops the workers of rounds; `RunState` does."""
@@ -115,13 +115,13 @@ if TYPE_CHECKING:
 
 
 class RoundsPhase(Enum):
-    """Where this node is in its rounds.
+    """The state of this node within its rounds.
 
     Attributes:
         JOINING: on its way to a round.
-        JOINED: waiting for one of the runner's.
+        JOINED: waiting for a round of the runner's.
         FORMING: in a round, whose workers the agent has not requested yet.
-        REQUESTED: the workers wait for the end of those of the round before.
+        REQUESTED: workers wait for the end of the previous round's.
         RUNNING: the round's workers were started.
         OVER: there is no further round.
     """
@@ -147,10 +147,10 @@ class RoundsState:
         """Begin on the way to the first round.
 
         Args:
-            do: carries out what is decided.
-            workers: how many this node has in each round.
+            do: carries out decisions.
+            workers: the number of workers of this node in each round.
             grace: seconds until SIGKILL for workers that are stopped.
-            template: what all rounds of torch's rendezvous have in common; None for the runner's.
+            template: the common part of all rounds of torch's rendezvous; None for the runner's.
         """
         self.phase = RoundsPhase.JOINING
         self._do = do
@@ -177,7 +177,7 @@ class RoundsState:
             self._do.agent.form(start)
 
     def change_wanted(self) -> None:
-        """Tell the agent to leave its round: the runner wants another one."""
+        """Tell the agent to leave its round: the runner wants another round."""
         if not self._over:
             self._do.agent.change()
 
@@ -195,7 +195,7 @@ class RoundsState:
             self._do.send(frames.READY, round_messages.Join(port, probe))
 
     def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Start the workers of the round, once those of the one before are gone."""
+        """Start the workers of the round, once those of the previous one are gone."""
         if self._over:
             return
         if self._template is not None:
@@ -209,7 +209,7 @@ class RoundsState:
         self._start_workers()
 
     def _start_workers(self) -> None:
-        """Start those of a round that were requested, if those of the one before are gone."""
+        """Start requested workers, if those of the previous round are gone."""
         if self.phase is not RoundsPhase.REQUESTED or self._workers_left or self._start is None:
             return
         self.phase, self._workers_left = RoundsPhase.RUNNING, True
@@ -228,7 +228,7 @@ class RoundsState:
             self._end_all(number)
 
     def round_finished(self) -> None:
-        """Report it to the runner, which ends the job when all nodes of the round have finished."""
+        """Report a finished round to the runner, which ends the job after all nodes' reports."""
         running = self.phase is RoundsPhase.RUNNING
         if running and self._start is not None and self._template is None:
             self._do.send(frames.FINISHED, round_messages.Finished(self._start.generation))
@@ -250,7 +250,7 @@ class RoundsState:
             self._do.agent.ended(rank - self._start.first_rank, code)
 
     def not_started(self, number: int) -> None:
-        """Tell the agent that no worker of this round was started: this signal has stopped it."""
+        """Tell the agent that no worker of this round was started: this signal stopped it."""
         if not self._over:
             self._end_all(number)
             self._do.end_notice()

@@ -22,7 +22,7 @@ NAMES = (
 
 
 def main() -> None:
-    """Wait instead of one worker until it ends."""
+    """Wait, in place of one worker, for that worker's end."""
     entry = socket.socket(fileno=0)
     mine, theirs = socket.socketpair()
 

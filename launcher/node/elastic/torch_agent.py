@@ -93,7 +93,7 @@ class TorchAgent:
             self._loop.call_later(STUCK, partial(self._replace_stuck, self._forming))
 
     def ended(self, local: int, code: int) -> None:
-        """Tell the agent how a worker has ended."""
+        """Report the end of a worker to the agent."""
         if self._held is not None:
             self._held.append((local, code))
         elif self._process is not None:
@@ -101,7 +101,7 @@ class TorchAgent:
             self._process.ended(local, code)
 
     def workers_gone(self) -> None:
-        """Report a round whose workers here have all ended well."""
+        """Report a round whose workers here have all ended with code 0."""
         if self._finished():
             self.round_finished()
 
@@ -116,7 +116,7 @@ class TorchAgent:
         self._held, self._ended_well, self._stopped = None, 0, False
 
     def _finished(self) -> bool:
-        """Return whether all workers of the round have ended with code 0, and unasked."""
+        """Return whether all workers of the round have ended with code 0, without a request."""
         return self._ended_well == self._workers and not self._stopped and self._held is None
 
     def _replace_stuck(self, start: Start) -> None:
@@ -131,12 +131,12 @@ class TorchAgent:
     # -- decisions of the process (`AgentListener`) -------------------------------------------
 
     def agent_joined(self, port: int, probe: int) -> None:
-        """Hear that the agent waits for a round."""
+        """Handle an agent that waits for a round."""
         self._forming = None
         self._listener.agent_joined(port, probe)
 
     def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Hear that the agent has requested every worker of a round."""
+        """Handle the agent's request for the workers of a round."""
         self._forming = None
         self._listener.workers_requested(environments)
 
@@ -149,7 +149,7 @@ class TorchAgent:
             self.ended(local, code)
 
     def round_finished(self) -> None:
-        """Hear that all workers of the round have ended with code 0, and are gone."""
+        """Handle the end of a round: all its workers have ended with code 0, and are gone."""
         self._listener.round_finished()
 
     def agent_ended(self, failure: AgentFailure | None) -> None:

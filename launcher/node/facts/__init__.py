@@ -1,1 +1,1 @@
-"""The facts of this node that are compared with those of the others."""
+"""The facts of this node for comparison with other nodes."""

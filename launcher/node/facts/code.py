@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LARGEST = 8 * 1024 * 1024
-"""Bytes of a script; a larger one is a program that takes long to read."""
+"""Maximum bytes of a script; larger ones would take long to read."""
 
 MOST_OTHERS = 8000
-"""Other files and folders that are looked at."""
+"""Maximum number of other files and folders that are counted."""
 
 DATA = 1000
-"""A folder with more of them has data, not code, and is left out."""
+"""Number of other files above which a folder has data, not code, and is left out."""
 
 SECONDS = 0.2
 """Seconds for the search: a file system may take a millisecond for each file."""
@@ -39,11 +39,11 @@ SHA = ("_sha2", "_sha256", "hashlib")
 times as long."""
 
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
-"""Folders that have no code of the job; neither have those whose names begin with a dot."""
+"""Folders without code of the job; folders with a leading dot are skipped, too."""
 
 
 def content(path: str) -> bytes | None:
-    """Return the content of a script, None if there is none that can be read, or it is large."""
+    """Return the content of a script; None if it is missing, unreadable or large."""
     try:
         with system.open_file(path, "rb") as file:
             return None if system.fstat(file.fileno()).st_size > LARGEST else file.read()
@@ -62,7 +62,7 @@ def imports_torch(data: bytes | None) -> bool:
 
 
 def imported(data: bytes | None) -> list[str]:
-    """Return the first modules that a Python script imports, without those of Python itself."""
+    """Return the top-level modules that a Python script imports, except Python's own."""
     found: dict[str, None] = {}
     for line in re.finditer(_IMPORTS, data or b"", re.MULTILINE):
         listed = line[2].split(b",") if line[1] == b"import" else [line[2]]
@@ -72,7 +72,7 @@ def imported(data: bytes | None) -> list[str]:
 
 
 def places(names: Sequence[str], folders: Sequence[str]) -> dict[str, str]:
-    """Return the first of some folders in which each module is, as far as it is in one."""
+    """Return the first folder that has each module, for the modules found."""
     found: dict[str, str] = {}
     for folder in folders:
         for name in names:
@@ -85,7 +85,7 @@ def places(names: Sequence[str], folders: Sequence[str]) -> dict[str, str]:
 def python_files(folder: str) -> dict[str, int] | None:
     """Return the sizes of all `*.py` below a folder by their names in it.
 
-    None is returned if there are more than `MOST_FILES`, or if it takes too long.
+    Return None if there are more than `MOST_FILES`, or if that takes too long.
     """
     found: dict[str, int] = {}
     folders, seen, deadline = [""], 0, system.monotonic() + SECONDS
@@ -102,9 +102,9 @@ def python_files(folder: str) -> dict[str, int] | None:
 
 
 def _look(top: str, below: str) -> tuple[list[str], dict[str, int], int]:
-    """Return the folders in a folder, its Python files, and how many others it has.
+    """Return the folders in a folder, its Python files, and the number of other entries.
 
-    One with data is as good as empty; no link to a folder is followed.
+    A folder with data counts as empty; links to folders are not followed.
     """
     folders: list[str] = []
     files: dict[str, int] = {}
@@ -120,7 +120,7 @@ def _look(top: str, below: str) -> tuple[list[str], dict[str, int], int]:
                 others += 1
                 if entry.is_dir(follow_symlinks=False) and _has_code(entry.name):
                     folders.append(f"{below}{entry.name}/")
-    except OSError:  # no permission, or it has gone meanwhile
+    except OSError:  # no permission, or just removed
         pass
     return ([], {}, others) if others > DATA else (folders, files, others)
 

@@ -81,7 +81,7 @@ def _modules(
 
 
 def environ_of(setup: NodeSetup) -> dict[str, str]:
-    """Return the variables that all workers have in common."""
+    """Return the variables that all workers share."""
     wired = {**setup.base, **setup.task.env}
     return {text_from_wire(name): text_from_wire(value) for name, value in wired.items()}
 

@@ -37,7 +37,7 @@ class DeviceFactsQuestion:
     """Asks while other facts are collected: `begin`, then `answer`."""
 
     def __init__(self, ask: Callable[[], list[Any]]) -> None:
-        """Start a child that calls `ask`, whose result JSON can have."""
+        """Start a child that calls `ask`; the result must fit into JSON."""
         self._pid, self._read = call_in_child(ask)
         self._end = time.monotonic() + SECONDS
 
@@ -114,7 +114,7 @@ def _user(pid: int, users: Mapping[int, str]) -> str:
 
 
 def _users() -> dict[int, str]:
-    """Return the users of this machine; those of a directory service could take long."""
+    """Return the users of this machine; a directory service could be slow."""
     with suppress(OSError), open("/etc/passwd", encoding="utf-8", errors="replace") as file:
         rows = [line.split(":") for line in file]
         return {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdecimal()}

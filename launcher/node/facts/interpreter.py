@@ -1,6 +1,6 @@
 """The workers' Python: its version and the folders it imports from, found without running it.
 
-Starting it takes as long as a whole node launcher, and importing torch takes seconds.
+A start takes as long as a whole node launcher, and an import of torch takes seconds.
 Source: Python's site module and PEP 405 (pyvenv.cfg).
 """
 
@@ -22,9 +22,9 @@ class Interpreter(NamedTuple):
     """A Python on this machine.
 
     Attributes:
-        path: as it was named.
-        version: such as `3.11.2`; `3.11` or "" if no more is known.
-        folders: those that it imports packages from, in order, as far as they exist.
+        path: the path as given.
+        version: for example `3.11.2`; `3.11` or "" if no more is known.
+        folders: the existing folders that it imports packages from, in order.
     """
 
     path: str
@@ -54,7 +54,7 @@ def interpreter(path: str, environ: Mapping[str, str]) -> Interpreter:
 
 
 def _of(prefix: str, short: str) -> Iterator[str]:
-    """Yield the package folders of an installation; Debian has names of its own."""
+    """Yield the package folders of an installation, including Debian's special ones."""
     if prefix == "/usr":
         yield f"/usr/local/lib/python{short}/dist-packages"
         yield "/usr/lib/python3/dist-packages"
@@ -83,7 +83,7 @@ def _config(path: str) -> dict[str, str]:
 
 
 def _version(real: str, config: Mapping[str, str]) -> str:
-    """Return the version of a Python: our own, else what its files say."""
+    """Return the version of a Python: our own if it is ours, else from its files."""
     if real == os.path.realpath(sys.executable):
         return ".".join(map(str, sys.version_info[:3]))
     named = re.search(r"python(3\.\d+)$", real)

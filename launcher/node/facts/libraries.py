@@ -1,4 +1,4 @@
-"""Versions of libraries that must agree between nodes, from files: nothing of them is imported."""
+"""Versions of libraries that must agree between nodes, read from files without imports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SYSTEM = (
     *("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib"),
     *("/usr/local/cuda/lib64", "/usr/lib"),
 )
-"""Folders in which the system has libraries."""
+"""Folders of the system's libraries."""
 
 cache: dict[tuple[object, ...], dict[str, str]] = {}
 
@@ -40,7 +40,7 @@ cache: dict[tuple[object, ...], dict[str, str]] = {}
 def versions(python: Interpreter, environ: Mapping[str, str], root: str = "/") -> dict[str, str]:
     """Return the versions found in files, by name.
 
-    `nccl` is the version that comes with torch, else that of the system; `nccl_preferred` is
+    `nccl` is the version included with torch, else the system's; `nccl_preferred` is
     another version that LD_LIBRARY_PATH puts before it.
     """
     searched = tuple(one for one in environ.get("LD_LIBRARY_PATH", "").split(":") if one)
@@ -66,7 +66,7 @@ def _read(folders: Sequence[str], searched: Sequence[str], root: str) -> dict[st
 
 
 def _packages(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the packages that matter of a folder, from the names of their metadata (PEP 427)."""
+    """Yield the relevant packages of a folder, from the names of their metadata (PEP 427)."""
     try:
         names = system.listdir(folder)
     except OSError:

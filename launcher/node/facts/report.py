@@ -1,7 +1,7 @@
-"""Everything about a machine that people ask for when something does not work, by name.
+"""All facts about a machine that help to find problems, by name.
 
-It has what DeepSpeed's `ds_report` and torch's `collect_env` show. Nothing here is compared before
-a job, so it may take seconds.
+It shows what DeepSpeed's `ds_report` and torch's `collect_env` show. Nothing here is compared
+before a job, so it may take seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOOLS: Mapping[str, Sequence[str]] = {
 """Programs that tell their versions."""
 
 SECONDS = 10.0
-"""Seconds for one of them."""
+"""Seconds for one section."""
 
 TORCH_SECONDS = 120.0
 """Seconds for torch and DeepSpeed to be imported and to describe themselves."""
@@ -79,7 +79,7 @@ def _tools(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _networks(root: str = "/") -> Iterator[tuple[str, str]]:
-    """Yield the speed and the state of network cards; InfiniBand's ports have their own."""
+    """Yield the speed and state of network cards, including InfiniBand's ports."""
     for card in _names(f"{root}sys/class/net"):
         folder = f"{root}sys/class/net/{card}"
         if os.path.exists(f"{folder}/device"):

@@ -1,4 +1,4 @@
-"""Prints what torch and DeepSpeed tell of themselves, as one line of JSON.
+"""Prints the self-description of torch and DeepSpeed, as one line of JSON.
 
 The workers' Python runs this file, so it imports nothing of dsrun.
 """
@@ -41,7 +41,7 @@ DEEPSPEED = {
 
 
 def _ask(module: Any, path: str) -> str:
-    """Return an attribute of a module as text, or what a function returns, or why there is none."""
+    """Return an attribute of a module, or a function's result, as text, or why there is none."""
     try:
         for name in path.split("."):
             module = getattr(module, name)
@@ -78,7 +78,7 @@ def deepspeed_facts(deepspeed: Any) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print the line; modules that print meanwhile print to standard error."""
+    """Print the line; output of modules goes to standard error."""
     stdout = os.dup(1)
     os.dup2(2, 1)
     sys.path.pop(0)  # the folder of this file

@@ -14,7 +14,7 @@ PREFIXES = (
     *("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "UCX_", "FI_"),
     *("HIP_", "HSA_", "ROCM_", "MIOPEN_", "XLA_", "DS_", "DEEPSPEED_", "ACCELERATE_"),
 )
-"""Names that begin so matter; not those of MPI, which its launchers set for their own tasks."""
+"""Prefixes of variables that matter; not MPI's, which its launchers set for their own tasks."""
 
 NAMES = frozenset({"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONHOME"})
 """Other names that do."""

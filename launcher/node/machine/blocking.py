@@ -61,7 +61,7 @@ def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> NoReturn:
 
 
 STAYS = b"\ntrue\n"
-"""The last line of a child that has answered, and holds a resource until it is killed."""
+"""The last line of a child that has answered, and holds a resource until killed."""
 
 
 class ChildCall:
@@ -80,7 +80,7 @@ class ChildCall:
         seconds: float,
         answered: Callable[[bytes], None],
     ) -> None:
-        """Wait until a call of `call_in_child` has ended, or has answered and only `STAYS`.
+        """Wait until a call of `call_in_child` has ended, or only `STAYS`.
 
         `answered` gets the child's output, or b"" after this many seconds.
         """
@@ -156,18 +156,18 @@ class Calls:
 
     @property
     def stuck(self) -> set[int]:
-        """The pids of the children that were given up, but have not ended."""
+        """The pids of children that were given up, but have not ended."""
         return {one.pid for one in self._calls if one.given_up} - {0}
 
     def call(
         self, function: Callable[[], object], seconds: float, answered: Callable[[bytes], None]
     ) -> None:
-        """Call a function in a child; `answered` gets its result as JSON, b"" without one in time.
+        """Call a function in a child; `answered` gets its result as JSON, or b"" if that is late.
 
-        The child is reaped before that, unless it is given up.
+        The child is reaped first, unless it is given up.
 
         Raises:
-            OSError: as `call_in_child`.
+            OSError: see `call_in_child`.
         """
 
         def heard(data: bytes) -> None:
@@ -196,7 +196,7 @@ class Calls:
         self._calls = [one for one in self._calls if one.pid or one.asking]
 
     def close(self) -> None:
-        """Give no more answers."""
+        """Stop answering."""
         self._due.clear()
         for one in self._calls:
             one.close()

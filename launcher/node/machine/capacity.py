@@ -27,11 +27,11 @@ MOST_INTERFACES = 16
 """Network interfaces that are reported at most."""
 
 NO_LIMIT = 1 << 60
-"""Limits from here on mean no limit: that of cgroup v1 is the largest multiple of a page."""
+"""Values from here on mean "no limit": the one of cgroup v1 is the largest multiple of a page."""
 
 
 def limits() -> dict[str, int]:
-    """Return the soft limits of this process, which the workers inherit; -1 for none."""
+    """Return the soft limits of this process, inherited by workers; -1 for none."""
     soft = {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()}
     return {name: limit if limit < NO_LIMIT else -1 for name, limit in soft.items()}
 
@@ -75,7 +75,7 @@ def quotas(root: str = "/") -> Iterator[tuple[str, float]]:
 
 
 def mtus() -> dict[str, int]:
-    """Return the MTU of each interface that is up and has an address, without loopback."""
+    """Return the MTU of each active interface that has an address, without loopback."""
     names = [name for name, _ in network.interfaces() if name.isprintable()]
     return network.mtus(names[:MOST_INTERFACES])
 
@@ -83,9 +83,9 @@ def mtus() -> dict[str, int]:
 def cgroups(controller: str, root: str = "/") -> Iterator[str]:
     """Yield the folders of this process's cgroup for a controller, and of the cgroups above it.
 
-    A controller is either in its own hierarchy (v1) or in that of v2. The mount point of the
-    hierarchy has a conventional place, or else is in the table of mounts: in a container without a
-    cgroup namespace, a path begins with folders that are not mounted there.
+    A controller is either in its own hierarchy (v1) or in the shared one (v2). The mount point of
+    the hierarchy has a conventional place, or else is in the table of mounts: in a container
+    without a cgroup namespace, a path begins with folders that are not mounted there.
 
     Source: cgroups(7); systemd has v2 beside v1 (hybrid) in /sys/fs/cgroup/unified.
     """
@@ -102,7 +102,7 @@ def cgroups(controller: str, root: str = "/") -> Iterator[str]:
 
 
 def _upwards(top: str, path: str) -> Iterator[str]:
-    """Yield a folder below `top`, and those above it up to `top`."""
+    """Yield a folder below `top`, and its parents up to `top`."""
     while path.startswith("/"):
         yield f"{top}{path}".rstrip("/")
         if path == "/":

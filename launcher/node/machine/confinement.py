@@ -1,6 +1,6 @@
-"""Why workers have fewer CPUs than the machine: who has confined this node, and the remedy.
+"""The reason why workers have fewer CPUs than the machine, and the remedy.
 
-It is loaded only if that is the case.
+This is imported only if workers have fewer CPUs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _quota(cpus: float, root: str) -> tuple[str, str] | None:
 
 
 def _cpuset(cpus: float, environ: Mapping[str, str], root: str) -> tuple[str, str] | None:
-    """Return the innermost cpuset if it alone leaves so few CPUs."""
+    """Return the innermost cpuset if it alone leaves this number of CPUs."""
     for folder in capacity.cgroups("cpuset", root):
         text = next(filter(None, (sysfs.line(f"{folder}/{name}") for name in _CPUSETS)), "")
         if not text:

@@ -2,8 +2,8 @@
 
 If a fork bomb has reached a limit, every process that is killed makes room for another. So all are
 stopped first: a stopped process does not fork. Signals are sent through pidfds, and whether a
-process is a descendant is checked after its pidfd is open, so that a process that reuses the pid
-later gets no signal.
+process is a descendant is checked after its pidfd is open. A process that reuses the pid later gets
+no signal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 PATIENCE = 10.0
-"""Seconds to stop processes that keep forking; then those found by then are killed."""
+"""Seconds to stop processes that keep forking; then those found so far are killed."""
 
 GIVE_UP = 30.0
 """Seconds after SIGKILL until a process that does not end is reported and left to the kernel."""
@@ -29,13 +29,13 @@ GIVE_UP = 30.0
 def end(spared: Collection[int] = ()) -> set[int]:
     """Stop all descendants until no new one appears, then kill them.
 
-    A process that escapes becomes a child of this process; the caller meets it when reaping.
+    A process that escapes becomes a child of this process, which later reaps it.
 
     Args:
         spared: children that are left alone, with all their descendants.
 
     Returns:
-        the pids of the killed processes; none of them needs another signal.
+        the pids of the killed processes, which need no further signal.
     """
     ours, seen, stopped = {system.getpid()}, set(), set(spared)
     last = system.monotonic() + PATIENCE
@@ -81,9 +81,9 @@ def _stop_children(stopped: set[int], last: float) -> None:
     another. The latest is stopped first: it would be gone before all of /proc has been read.
 
     Args:
-        stopped: pids of children that need not be stopped; the stopped ones are added. None of them
+        stopped: pids of children that need not be stopped; stopped ones are added. None of them
             is reaped here.
-        last: when to give up, on the monotonic clock.
+        last: the time for giving up, on the monotonic clock.
     """
     while system.monotonic() < last:
         new = [pid for pid in reversed(processes.children()) if pid not in stopped]

@@ -30,9 +30,9 @@ DRIVER = "/dev/nvidiactl"
 
 
 def read(folders: Sequence[str] = ()) -> Devices:
-    """Return the usage of the devices, as far as their vendor's library reports it; it may block.
+    """Return the usage of the devices according to their vendor's library; may block.
 
-    Without NVML's Python module, only their numbers and UUIDs are known.
+    Without NVML's Python module, only the devices' numbers and UUIDs are known.
 
     Args:
         folders: folders that may have this module, if this process does not find it.
@@ -60,7 +60,7 @@ class DeviceQuestion:
 
     @property
     def pid(self) -> int:
-        """The child that asks, 0 if there is none."""
+        """The child that queries the devices, 0 if there is none."""
         return self._call.pid if self._call is not None else 0
 
     def ask(self, answered: Callable[[Devices], None]) -> None:

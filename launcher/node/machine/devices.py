@@ -84,7 +84,7 @@ class NodeDevices:
         return self._numa_nodes
 
     def addresses(self, entries: Sequence[str]) -> dict[str, str]:
-        """Return the PCI addresses of the devices that have a known one."""
+        """Return the known PCI addresses of the devices."""
         return detect.locate(self._accelerator, entries, self._environ, self._root)
 
     def functions(self, addresses: Mapping[str, str]) -> dict[str, Function]:

@@ -1,12 +1,12 @@
-"""Which network interfaces gloo and NCCL use here if no variable names one.
+"""The network interfaces that gloo and NCCL choose here if no variable names one.
 
 gloo (torch 2.13, `ProcessGroupGloo::createDefaultDevice`) takes the first address of this machine's
-own name that can be bound, else the loopback. Told an interface, it takes the first IPv4 address of
-it, else the first IPv6 address.
+own name that can be bound, else the loopback. For a given interface, it takes the first IPv4
+address, or else the first IPv6 address.
 
 NCCL (NCCL_SOCKET_IFNAME in its documentation) takes interfaces whose names begin with `ib`, else
 all but `docker*` and `lo*`, else the others. The first one carries the bootstrap, and the data as
-well where there is no InfiniBand or RoCE; without these, all of them carry data.
+well without InfiniBand or RoCE; in that case all of them carry data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WITH_NCCL = {"cuda", "rocm"}
 """Accelerators whose workers use NCCL, or RCCL, which reads NCCL's variables."""
 
 LOOPBACK = "127.0.0.1"
-"""The address that gloo takes if this machine's name does not resolve to one of its addresses."""
+"""The address that gloo uses if this machine's name does not resolve to one of its addresses."""
 
 SECONDS = 2.0
 """The time for this machine's own name to resolve."""
@@ -45,11 +45,11 @@ ORDER = (
     lambda name: not name.startswith(("docker", "lo", "virbr")),
     lambda name: name.startswith("docker"),
 )
-"""Which interfaces NCCL takes: those of the first line that there are."""
+"""Tests of names: NCCL uses the interfaces that pass the first test that any passes."""
 
 RDMA = "/sys/class/infiniband"
 NCCL_FILE = "/etc/nccl.conf"
-"""Where sites set variables of NCCL; users have `.nccl.conf` in their home folders."""
+"""The file in which sites set variables of NCCL; users have `.nccl.conf` in their home folders."""
 
 
 def network_of(env: Mapping[str, str], accelerator: str, port: int, token: str) -> Network:
@@ -73,7 +73,7 @@ def network_of(env: Mapping[str, str], accelerator: str, port: int, token: str) 
 
 
 def nccl_default(names: Sequence[str], *, rdma: bool) -> tuple[str, ...]:
-    """Return the interfaces that NCCL takes, given all in order, and whether data goes by RDMA."""
+    """Return the interfaces that NCCL uses, given all in order, and whether data uses RDMA."""
     for kind in ORDER:
         if taken := [name for name in names if kind(name)]:
             return tuple(taken[:1] if rdma else taken)
@@ -95,9 +95,9 @@ def _in_files(env: Mapping[str, str]) -> bool:
 
 
 def own_address() -> str:
-    """Return the address that this machine's name stands for, as gloo finds it; "" if not in time.
+    """Return the address of this machine's name as gloo finds it; "" if that takes too long.
 
-    A name service may take minutes, and cannot be asked otherwise than by a process of its own.
+    A name service may take minutes, and can be asked safely only in a separate process.
     """
     name = system.uname().nodename
     return _bindable(name) if _is_in_file(name) else _asked(name)

@@ -1,8 +1,8 @@
-"""Find what a job has left on this machine, and end it.
+"""Find the leftover processes of a job on this machine, and end them.
 
 A process belongs to a job if it was started with the job's id and with pid and start time of a node
 launcher in its environment, as dsrun starts every worker. Names and command lines do not count.
-Other users' processes are left alone, root's as well: so that root ends its own jobs only.
+Processes of other users are left alone, even by root: root ends only its own jobs.
 Signals are sent through pidfds that were open when the process was checked.
 """
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ...control.job_messages import EndJob
 
 LOOK = 0.1
-"""Seconds between two looks for processes that have been forked meanwhile, after SIGKILL."""
+"""Seconds between two searches for processes forked in the meantime, after SIGKILL."""
 
 SWEEPS = 5
-"""Looks in a row that find nothing new until nothing is taken to be left: a process that forks and
-ends at once has another pid each time."""
+"""Number of consecutive searches without a new process before the job counts as gone: a process
+that forks and ends at once has another pid each time."""
 
 LAUNCHER_TIME = 2.0
-"""Seconds for a guard to end what its killed node launcher leaves."""
+"""Seconds for a guard to end the leftovers of its killed node launcher."""
 
 LOOKS = 50
 """Number of attempts; processes left after that are reported. No time is set, as an attempt may
@@ -50,7 +50,7 @@ class JobProcess:
     """
 
     def __init__(self, pid: int) -> None:
-        """Open it.
+        """Open the pidfd.
 
         Raises:
             OSError: there is no such process.
@@ -60,7 +60,7 @@ class JobProcess:
         self.text = f"pid {pid}{_name(pid)}"
 
     def send(self, number: int) -> None:
-        """Send a signal; one that has ended gets none."""
+        """Send a signal, unless the process has ended."""
         with suppress(OSError):
             system.pidfd_send_signal(self.fd, number)
 
@@ -72,7 +72,7 @@ class JobProcess:
 def find(job_id: str) -> Iterator[JobProcess]:
     """Yield the processes of a job, without this process and those above it.
 
-    The newest come first, each at once: one that forks and ends would soon be gone.
+    The newest come first, each at once: a process that forks and ends would soon be gone.
     """
     ours, wanted = processes.line_of(system.getpid()), os.fsencode(job_id)
     for pid in processes.newest_first():
@@ -85,7 +85,7 @@ def kill_left(job_id: str) -> list[str]:
     stopped: dict[int, JobProcess] = {}
     for one in chain.from_iterable(find(job_id) for _ in range(SWEEPS)):
         if one.pid not in stopped and leftovers.is_left(one.pid):
-            one.send(signal.SIGSTOP)  # it can fork no more
+            one.send(signal.SIGSTOP)  # it can no longer fork
             stopped[one.pid] = one
         else:
             one.close()
@@ -103,9 +103,9 @@ def launchers(found: Iterable[JobProcess]) -> list[JobProcess]:
 
 
 def guards(job_id: str) -> Iterator[JobProcess]:
-    """Yield the guards of a job on this machine, which have a socket with its id in its name.
+    """Yield the guards of a job on this machine: each has a socket named by the job's id.
 
-    A name proves nothing: the process that it names must be this user's, and have that socket.
+    A name proves nothing: the named process must belong to this user, and have that socket.
     """
     ours = processes.line_of(system.getpid())
     row = re.compile(
@@ -117,7 +117,7 @@ def guards(job_id: str) -> Iterator[JobProcess]:
 
 
 def _has_open(file: str, pid: int) -> bool:
-    """Return whether a process has a file open, by what its descriptors are links to."""
+    """Return whether a process has a file open, according to the links of its descriptors."""
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):
         return any(system.readlink(f"{folder}/{fd}") == file for fd in system.listdir(folder))
@@ -125,7 +125,7 @@ def _has_open(file: str, pid: int) -> bool:
 
 
 def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[JobProcess]:
-    """Yield those of these processes for which a condition holds once their pidfd is open."""
+    """Yield the processes that fulfil a condition after their pidfd was opened."""
     for pid in pids:
         with suppress(OSError):
             one = JobProcess(pid)
@@ -151,7 +151,7 @@ def _name(pid: int) -> str:
 
 
 class JobEnder:
-    """Ends one job's processes: first by their node launcher, whose guard misses none."""
+    """Ends one job's processes: first through their node launcher, whose guard misses none."""
 
     def __init__(self, loop: Loop, order: EndJob, ended: Callable[[EndedJob], None]) -> None:
         """Prepare; `ended` is called once with the outcome."""
@@ -165,7 +165,7 @@ class JobEnder:
         self._timer = loop.call_later(order.grace, self._kill_launchers)
 
     def begin(self) -> None:
-        """Send the first signal: to the node launchers, which stop their workers with it."""
+        """Send the first signal to the node launchers, which then stop their workers."""
         found = list(find(self._order.job_id))
         self._launchers = launchers(found)
         if not self._launchers:
@@ -179,7 +179,7 @@ class JobEnder:
         self._look()
 
     def close(self) -> None:
-        """Leave everything as it is, without an outcome."""
+        """Stop without an outcome, and without changes."""
         self._timer.cancel()
         for one in self._running.values():
             self._loop.remove(one.fd)
@@ -192,7 +192,7 @@ class JobEnder:
         self._loop.add_reader(one.fd, partial(self._end_of, one))
 
     def _sweep(self) -> bool:
-        """Signal what is there and was not yet known; return whether there was any."""
+        """Signal new processes; return whether there were any."""
         new = False
         for one in find(self._order.job_id):
             if one.pid in self._running:
@@ -217,7 +217,7 @@ class JobEnder:
             self._finish()
 
     def _kill_launchers(self) -> None:
-        """End the grace: a guard whose node launcher is killed kills all that it has started."""
+        """End the grace: a guard whose node launcher is killed kills all of its processes."""
         for one in self._launchers:
             one.send(signal.SIGKILL)
         self._wake_guards()

@@ -22,8 +22,8 @@ def identity(pid: int) -> str:
 def leftovers() -> list[int]:
     """Return the processes of this user whose node launcher and guard are gone.
 
-    A job has left them behind: while the guard runs, it ends the processes that a dead node
-    launcher has left. The sessions of this process and of its ancestors are skipped: a batch job
+    A job has left them behind: while the guard runs, it ends the leftovers of a dead node
+    launcher. The sessions of this process and of its ancestors are skipped: a batch job
     submitted by a worker inherits the worker's environment.
     """
     ours = {*map(processes.session, processes.line_of(system.getpid()))}
@@ -39,7 +39,7 @@ def is_left(pid: int) -> bool:
         and processes.is_own(pid)
         and not any(processes.started(one) == start for one, start in owners)
         and numbered_as_here(pid)
-        # A node launcher ends after its workers, and this may have been one of them.
+        # A node launcher ends after its workers, and the process may be a worker.
         and began == processes.started(pid) != 0
     )
 
@@ -77,7 +77,7 @@ def variable(pid: int, name: bytes) -> bytes:
 def environ_of(pid: int) -> bytes:
     """Return the initial environment of a process; b"" if it is unreadable.
 
-    Nothing is read from other users' processes, which can make it arbitrarily long (PR_SET_MM in
+    Processes of other users are not read: their environment may be arbitrarily long (PR_SET_MM in
     prctl(2)).
     """
     try:

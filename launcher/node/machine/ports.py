@@ -28,7 +28,7 @@ OTHER_PORT = "choose another --master_port, or omit it to get a free port"
 
 APART = "127.77.85.69"
 """A loopback address without any connections. A socket bound to all addresses conflicts with it;
-ended connections (TIME_WAIT), which have other addresses, do not."""
+ended connections (TIME_WAIT), which have other addresses, do not conflict."""
 
 
 class Reservation:
@@ -37,7 +37,7 @@ class Reservation:
     It is held by a socket that is bound but never listens, with the option that lets rank 0's store
     bind to that port and listen there (socket(7), SO_REUSEADDR: only a listener conflicts). So the
     port cannot be lost between its choice and its use. A second socket listens until the start, so
-    that the other nodes can try to connect; meanwhile no other program can bind to the port.
+    other nodes can try to connect in that time; no other program can bind to the port.
     """
 
     def __init__(self, port: int) -> None:
@@ -62,7 +62,7 @@ class Reservation:
             raise
 
     def open_to_store(self) -> None:
-        """Stop listening, so that rank 0 can listen."""
+        """Stop listening: rank 0 needs the port."""
         self._listener.close()
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ def _has(one: TcpSocket, port: int) -> bool:
 
 
 def holder(inode: str, seconds: float = math.inf) -> str:
-    """Return the pid of a process that has a socket open, "" if none is visible.
+    """Return the pid of a process that has a socket open; "" if none is visible.
 
     The newest processes are examined first; the search ends after this many seconds of processor
     time.

@@ -1,4 +1,4 @@
-"""Kernel calls that Python does not have, and functions for processes and their children."""
+"""Kernel calls that Python lacks, and functions for processes and their children."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent(number: int) -> None:
-    """Request signal `number` for when the thread that forked this process ends (prctl(2)).
+    """Request signal `number` at the end of the thread that forked this process (prctl(2)).
 
     Children do not inherit the request, and the kernel drops it at the exec of a setuid program.
     """
@@ -108,10 +108,10 @@ def last_pid() -> int:
 
 
 def newest_first() -> Iterator[int]:
-    """Yield the pids of all visible processes, the latest first.
+    """Yield the pids of all visible processes, newest first.
 
-    Pids rise, and start again at the bottom. A process that starts in the meantime comes next, so
-    that even a program that forks and exits again and again is found.
+    Pids rise, and wrap around. A process that starts in the meantime comes next: even a program
+    that forks and exits again and again is found.
     """
     found, last = pids(), last_pid()
     for pid in sorted(found, key=lambda pid: (pid > last, -pid)):
@@ -133,7 +133,7 @@ def stat(pid: int) -> list[str]:
 
 
 def fields(line: bytes) -> list[str]:
-    """Return the fields after the name, which is in brackets and may have any bytes. Pure.
+    """Return the fields after the name, which is in brackets and may contain any bytes. Pure.
 
     Raises:
         OSError: the line has another form.
@@ -147,7 +147,8 @@ def fields(line: bytes) -> list[str]:
 def command(pid: int, longest: int) -> str:
     """Return the beginning of a command line, at most this many characters; "" if unknown.
 
-    No more is read: a process can make its command line arbitrarily long (PR_SET_MM in prctl(2)).
+    The rest is not read: a process can make its command line arbitrarily long (PR_SET_MM,
+    prctl(2)).
     """
     try:
         with system.open_file(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
@@ -164,7 +165,7 @@ def uids(pid: int) -> set[int]:
 
 
 def guard_socket(job: str, pid: int) -> str:
-    """Return the abstract name of the socket of a job's guard; nobody can connect to it.
+    """Return the abstract name of the socket of a job's guard, to which nobody can connect.
 
     The name helps to find a guard that was stopped, when no other process of its job is left.
     """

@@ -1,4 +1,4 @@
-"""The TCP sockets of this machine, as the kernel tells of them.
+"""The TCP sockets of this machine according to the kernel.
 
 Sources: sock_diag(7), and the kernel's `inet_diag.h`.
 """
@@ -19,7 +19,7 @@ ESTABLISHED, LISTENING = 1 << 1, 1 << 10
 """States of sockets, as a bit of a question."""
 
 ANY_STATE = 0x3FFF
-"""All of them, also that of sockets that are bound but neither listen nor are connected (from
+"""Mask of all states, even of sockets that are bound but neither listen nor are connected (from
 Linux 6.8 on)."""
 
 _SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301
@@ -42,7 +42,7 @@ class TcpSocket(NamedTuple):
     Attributes:
         port: its own.
         peer: the IP address of the other end, as bytes.
-        inode: its number, as links in /proc/PID/fd have it.
+        inode: its number, as in the links of /proc/PID/fd.
         info: `struct tcp_info`, b"" if the kernel does not tell.
     """
 
@@ -55,7 +55,7 @@ class TcpSocket(NamedTuple):
 
 
 def tcp_sockets(family: int, states: int) -> Iterator[TcpSocket]:
-    """Yield the sockets of a family of addresses that are in some of these states.
+    """Yield the sockets of an address family that are in some of these states.
 
     Raises:
         OSError, struct.error: the kernel does not tell.

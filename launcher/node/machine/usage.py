@@ -1,4 +1,4 @@
-"""USAGE: what the workers on this node, their descendants and the whole machine use.
+"""USAGE: the resources used by the workers on this node, their descendants and the whole machine.
 
 Everything is read from /proc at once when the runner asks, and nothing is kept between two answers.
 """
@@ -25,11 +25,11 @@ _STATE, _PARENT, _CPU, _RESIDENT = 0, 1, slice(11, 15), 21
 
 
 class Use(NamedTuple):
-    """The resources that one process uses.
+    """The resources used by one process.
 
     Attributes:
         state: the kernel's letter for its state.
-        cpu: seconds of CPU time, including that of its reaped children.
+        cpu: seconds of CPU time, including reaped children.
         memory: resident bytes.
     """
 
@@ -64,7 +64,7 @@ def _use(fields: list[str]) -> Use:
 
 
 def by_parent(table: Mapping[int, Use]) -> dict[int, list[int]]:
-    """Return the children of each process that has some."""
+    """Return the children of each process that has children."""
     below: dict[int, list[int]] = {}
     for pid, use in table.items():
         below.setdefault(use.parent, []).append(pid)

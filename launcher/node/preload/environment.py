@@ -1,4 +1,4 @@
-"""Which variables are read while modules are imported, and which are set."""
+"""Records the variables that modules read and set during import."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def observed() -> Iterator[set[str]]:
                 note(key)
                 yield key
 
-    # Modules may have these objects already, so they must stay the same ones.
+    # Modules may hold references to these objects, which must stay.
     both, plain = (os.environ, os.environb), type(os.environ)
     for one in both:
         one.__class__ = Observed
@@ -118,7 +118,7 @@ def _change(changed: Changes) -> None:
 
 
 def text(data: bytes) -> str:
-    """Return bytes as they are in messages."""
+    """Return bytes in the form for messages."""
     return data.decode("utf-8", "surrogateescape")
 
 

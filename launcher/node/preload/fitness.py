@@ -1,4 +1,4 @@
-"""Which workers may be forked from a preloader: those for which it has imported as they would."""
+"""Checks which workers may be forked from a preloader: its imports must suit them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 READ_LATER = ("NCCL_", "GLOO_")
 """Prefixes of variables that their libraries read when a process group is made, not when they are
-loaded. With --bind_nic some of them are different for each worker."""
+loaded. With --bind_nic, some of them differ between workers."""
 
 
 class Imported(NamedTuple):
@@ -22,8 +22,8 @@ class Imported(NamedTuple):
     Attributes:
         modules: the imported modules.
         missing: modules that were not found, with a text for each.
-        failed: modules that have raised an exception, with a text for each.
-        unsafe: why a fork would not be sound, "" if it is.
+        failed: modules that raised an exception, with a text for each.
+        unsafe: why a fork would not be safe, "" if it is.
         read: the variables that were read, with their values; None for one that was not set.
         prefixes: prefixes of variables that libraries in C read.
         cpus: the CPUs on which imported libraries rely, None for none.
@@ -46,7 +46,7 @@ def parse(message: Mapping[str, Any]) -> Imported:
     """Return the report in a message.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: the message is no report.
     """
     cpus = message["cpus"]
     return Imported(
@@ -63,9 +63,9 @@ def parse(message: Mapping[str, Any]) -> Imported:
 
 
 def env_changed(imported: Imported, env: Mapping[bytes, bytes]) -> str:
-    """Return a variable that was read, and that a worker with this environment has otherwise.
+    """Return a variable that imports have read, and whose value differs in this environment.
 
-    "" is returned if there is none.
+    Return "" if there is none.
     """
     own = {_text(name): _text(value) for name, value in env.items()}
     names = {*imported.read, *(name for name in own if name.startswith(imported.prefixes))}
@@ -76,7 +76,7 @@ def env_changed(imported: Imported, env: Mapping[bytes, bytes]) -> str:
 def without(folder: bytes, env: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
     """Return an environment without this folder at the front of PYTHONPATH.
 
-    A worker may have its working folder there, which differs between the runs of a held node.
+    A worker may have its working folder there; this folder differs between runs of a held node.
     """
     first, _, rest = env.get(b"PYTHONPATH", b"").partition(b":")
     if first != folder:
@@ -86,7 +86,7 @@ def without(folder: bytes, env: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
 
 
 def cpus_changed(imported: Imported, cpus: Collection[int]) -> bool:
-    """Return whether a worker on these CPUs would have other ones than its libraries rely on.
+    """Return whether a worker would have other CPUs than its imported libraries rely on.
 
     () are the CPUs of the preloader.
     """
@@ -106,7 +106,7 @@ def below(imported: Imported, folder: str) -> bool:
 
 
 def _file(path: str) -> tuple[int, int]:
-    """Return modification time and size of a file, zeros if there is none."""
+    """Return modification time and size of a file; zeros if there is none."""
     try:
         found = os.stat(path.encode("utf-8", "surrogateescape"))
     except OSError:

@@ -24,17 +24,17 @@ EVERY = 1.0
 """Seconds between two checks whether an order was carried out."""
 
 MOST = 30
-"""Checks after which a fork is ended whose program does not run yet."""
+"""Number of checks after which a fork is killed whose program does not run yet."""
 
 
 class ForkPhase(Enum):
-    """The phase of a fork; phases only go forward.
+    """The phase of a fork; phases only advance.
 
     Attributes:
-        ASKED: the preloader was asked for it.
-        WAITING: it is a child of this process, and waits for its order.
-        ORDERED: it has got its order.
-        CLOSED: its program runs, it has ended, or it was not possible.
+        ASKED: requested from the preloader.
+        WAITING: a child of this process that waits for its order.
+        ORDERED: it has received its order.
+        CLOSED: its program runs, it has ended, or it could not be made.
     """
 
     ASKED = 1
@@ -44,7 +44,7 @@ class ForkPhase(Enum):
 
 
 class Fork:
-    """A fork, as its socket shows it.
+    """A fork, according to its socket.
 
     Attributes:
         pid: the pid of the fork, 0 while it is unknown.
@@ -57,9 +57,9 @@ class Fork:
         changed: Callable[[Fork], None],
         note: Callable[[str], None],
     ) -> None:
-        """Take the socket; `changed` is called after each change of the phase that is read from it.
+        """Start to read the socket; `changed` is called after each change of phase read from it.
 
-        `note` is called with what the user should know about the worker.
+        `note` is called with messages for the user about the worker.
         """
         self.pid = 0
         self.phase = ForkPhase.ASKED
@@ -74,16 +74,16 @@ class Fork:
 
     @property
     def stopped(self) -> bool:
-        """True if the fork was stopped (SIGSTOP), so that it would not carry out an order."""
+        """True if the fork was stopped (SIGSTOP), and would not carry out an order."""
         try:
             return processes.stat(self.pid)[0] in "Tt"
         except OSError:  # it has ended
             return False
 
     def order(self, spec: WorkerSpec, path: Sequence[bytes] = ()) -> Process | None:
-        """Make it this worker; return None if it has just died.
+        """Turn the fork into this worker; return None if the fork has just died.
 
-        `path` is what PYTHONPATH of the worker has, and that of the preloader has not.
+        `path` has the folders of the worker's PYTHONPATH that the preloader's lacks.
         """
         theirs, ours = pipes()
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -119,9 +119,9 @@ class Fork:
             self._line.close()
 
     def _await(self, checks: int) -> None:
-        """End it unless its order is carried out by then.
+        """Kill the fork unless it has carried out its order by then.
 
-        Checks are counted, not seconds: time for which the whole job is stopped does not count.
+        Checks are counted, not seconds, as the whole job may be stopped for a time.
         """
         if checks:
             self._timer = self._loop.call_later(EVERY, lambda: self._await(checks - 1))
@@ -147,7 +147,7 @@ class Fork:
         self._changed(self)
 
     def _on_pid(self, pid: object) -> None:
-        """Take its pid, if it is a child of this process: only those are signalled."""
+        """Record its pid, if it is a child of this process: only children are signalled."""
         if isinstance(pid, int) and processes.parent(pid) == os.getpid():
             self.pid, self.phase = pid, ForkPhase.WAITING
         else:

@@ -1,4 +1,4 @@
-"""The kernel's properties of a worker: its death signal, its descriptors, its memory policy."""
+"""The kernel's properties of a worker: death signal, descriptors and memory policy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def allow_reading() -> None:
 
 
 def take_files(received: Sequence[int], numbers: Sequence[int]) -> None:
-    """Give received descriptors these numbers, and let programs inherit them."""
+    """Give received descriptors these numbers, inheritable by programs."""
     above = max(numbers) + 1
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in received]
     for fd in received:
@@ -48,7 +48,7 @@ def take_files(received: Sequence[int], numbers: Sequence[int]) -> None:
 
 
 def set_memory(policy: str, nodes: Sequence[int]) -> None:
-    """Set where memory comes from (set_mempolicy(2)); "" for no change.
+    """Set the source of memory (set_mempolicy(2)); "" for no change.
 
     Raises:
         OSError: the kernel refuses, or the number of this system call is not known here.
@@ -60,7 +60,7 @@ def set_memory(policy: str, nodes: Sequence[int]) -> None:
     for node in nodes:
         mask[node // 64] |= 1 << node % 64
     number = _SET_MEMPOLICY.get(platform.machine(), -1)
-    # The kernel ignores the last of the bits that it is told of.
+    # The kernel ignores the last bit of the given number.
     arguments = map(ctypes.c_long, (number, _POLICIES[policy]))
     _check(_libc.syscall(*arguments, mask, ctypes.c_ulong(64 * width + 1)))
 

@@ -1,4 +1,4 @@
-"""Imports the modules that the user has named, and reports what that has shown."""
+"""Imports the modules that the user has named, and reports their effects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ImportedModules:
         before: the state of the process before the imports.
         foreign: the modules that a new interpreter would not have, by their names, without those in
             packages.
-        libraries: the libraries that modules have loaded. None if there were libraries before that
+        libraries: the libraries that modules have loaded. None if libraries were loaded before that
             Python does not need, as with LD_PRELOAD: a profiler may write its results when the
             process ends.
     """
@@ -55,7 +55,7 @@ class ImportedModules:
 def preload(
     modules: Sequence[str], folders: Sequence[str], usual: Collection[str]
 ) -> ImportedModules:
-    """Import modules; whatever one of them raises is in the report.
+    """Import modules; exceptions that they raise are reported.
 
     `usual` are the modules that every interpreter has when it begins to run a script.
     """
@@ -83,7 +83,7 @@ def _foreign(usual: Collection[str]) -> set[str]:
     found = set()
     for name in sys.modules.keys() - {*usual}:
         origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
-        # Whatever is first on the path, these two kinds come from the interpreter itself.
+        # These two kinds come from the interpreter, whatever is first on the path.
         if "." not in name and origin not in {"built-in", "frozen"}:
             found.add(name)
     return found
@@ -121,7 +121,7 @@ def _import(name: str, folders: Sequence[str]) -> None:
 
 
 def _imported_files() -> Iterator[str]:
-    """Return the files of all modules but those of this program."""
+    """Return the files of all modules except those of this program."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(file, str) and name != "__main__" and not name.startswith(f"{__package__}"):

@@ -1,4 +1,4 @@
-"""Python's own state: as a newly started interpreter has it when it begins to run a script."""
+"""Python's own state, reset to that of a new interpreter at the start of a script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN = f"{os.path.dirname(os.path.abspath(__file__))}/"
 
 
 class NotResettable(Exception):
-    """Python has to be executed; the text is the reason for the user, "" for none."""
+    """Python must be executed again; the message is the reason for the user, "" for none."""
 
 
 class CommandProgram:
@@ -39,7 +39,7 @@ class CommandProgram:
 
 
 def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]) -> CommandProgram:
-    """Return the program that a command runs, if this process can run it.
+    """Return the program that a command runs, if this process can run the program.
 
     Args:
         argv: the command.
@@ -69,11 +69,11 @@ def _code(script: str) -> CodeType:
         with open(path, "rb") as file:
             return compile(file.read(), path, "exec", dont_inherit=True)
     except BaseException:
-        raise NotResettable from None  # Python says itself what is wrong
+        raise NotResettable from None  # Python itself reports the reason
 
 
 def _folder(script: str) -> str:
-    """Return the folder that Python searches first: the script's own, not that of a link to it."""
+    """Return the folder that Python searches first: the script's own, even through a link."""
     return os.getcwd() if script == "-m" else os.path.dirname(os.path.realpath(script))
 
 
@@ -85,7 +85,7 @@ def _is_source(path: str) -> bool:
 
 
 def hidden(folder: str, foreign: Collection[str]) -> str:
-    """Return one of these modules that a folder has, too, and would come from there; or ""."""
+    """Return a module of these that a folder has, too, and would import from there; or ""."""
     try:
         entries = os.listdir(folder)
     except OSError:
@@ -105,9 +105,9 @@ def _is_in(folder: str, name: str) -> bool:
 
 
 def renewed(program: CommandProgram, fresh: Mapping[str, Any]) -> Callable[[], object]:
-    """Make this interpreter a new one; returns what runs the program.
+    """Reset this interpreter like a new one; return a function that runs the program.
 
-    `fresh` is what Python puts into the `__main__` of any script.
+    `fresh` has Python's own names in the `__main__` of any script.
     """
     sys.orig_argv[:] = program.words
     sys.argv[:] = program.words[2:]
@@ -117,9 +117,9 @@ def renewed(program: CommandProgram, fresh: Mapping[str, Any]) -> Callable[[], o
     _renew_modules()
     for name in [one for one in sys.modules if one.startswith(f"{__package__}")]:
         del sys.modules[name]
-    # A new module: what was there before the fork is left out of garbage collections (gc.freeze).
+    # A new module: garbage collections exclude objects from before the fork (gc.freeze).
     sys.modules["__main__"] = module = type(sys)("__main__")
-    if "__mp_main__" in sys.modules:  # multiprocessing's second name of it
+    if "__mp_main__" in sys.modules:  # multiprocessing's second name of `__main__`
         sys.modules["__mp_main__"] = module
     main = vars(module)
     main.update({**fresh, "__doc__": None})
@@ -157,7 +157,7 @@ def _renew_modules() -> None:
     if process := sys.modules.get("multiprocessing.process"):
         process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
         process.current_process().authkey = os.urandom(32)
-    # Python's own generator has a fork handler; those of torch's devices begin with a fixed seed.
+    # Python's own generator has a fork handler; those of torch's devices start with a fixed seed.
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()
     if generator := getattr(sys.modules.get("torch"), "default_generator", None):
@@ -165,10 +165,10 @@ def _renew_modules() -> None:
 
 
 def _run(code: CodeType | None, main: dict[str, Any]) -> None:
-    """Run the program in `__main__`; an exception looks as if only Python had called it.
+    """Run the program in `__main__`; exceptions look as if Python had called it directly.
 
-    Exit handlers find no `__file__` of a script that has ended; from Python 3.14 on, neither of one
-    that has called sys.exit() (`_PyRun_SimpleFile` in pythonrun.c).
+    Exit handlers find no `__file__` of a script that has ended; from Python 3.14 on, also not after
+    a call of sys.exit() (`_PyRun_SimpleFile` in pythonrun.c).
     """
     try:
         if code is None:

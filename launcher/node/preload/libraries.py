@@ -19,13 +19,13 @@ PREFIXES = (
     *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "OPENSSL_", "SSL_"),
     *("TQDM_", "FSSPEC"),
 )
-"""Prefixes of variables that count as read: Python and libraries in C read them.
+"""Prefixes of variables that count as read, as Python and C libraries read them.
 
 The last row is for the modules in `SELECTIVE`.
 """
 
 SELECTIVE = {"tqdm.utils": "TQDM_", "fsspec.config": "FSSPEC"}
-"""Modules that go through all variables, and heed only those that begin so."""
+"""Modules that read all variables, but use only those with these prefixes."""
 
 THREADS = {"jemalloc_bg_thd"}
 """Native threads, by name, that a fork does not harm: their library has fork handlers for them.
@@ -37,7 +37,7 @@ PYTHON = re.compile(
     r"/lib-dynload/[^/]+$|/(ld[-\w]*|libpython[\w.]+|lib(c|m|dl|rt|util|pthread|crypt|z|expat|ffi|"
     r"ssl|crypto|bz2|lzma|uuid|nsl|intl|gcc_s|stdc\+\+))(-[\d.]+)?\.so[.\d]*$"
 )
-"""The paths of the libraries of Python itself: none of them has anything to do when it ends."""
+"""The paths of Python's own libraries, which do nothing at exit."""
 
 
 def _lightning(module: Any) -> None:
@@ -86,7 +86,7 @@ _RENEW: dict[str, Callable[[Any], None]] = {
 }
 """Modules that a fork has to change: they keep a rank or a CPU count, or would hang at the end.
 
-These functions do in a worker what its import would have done (torch 2.13).
+In a worker, these functions repeat the effects of an import there (torch 2.13).
 """
 
 

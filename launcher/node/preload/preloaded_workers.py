@@ -1,4 +1,4 @@
-"""Starts the workers of a run: from forks of the preloader those that fit, the others without."""
+"""Starts the workers of a run: from forks of the preloader if they fit, else by themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PreloadedWorkers:
         kept: Preloader | None = None,
         make: Callable[[Loop, PreloadRequest, Callable[[str], None]], Preloader] = Preloader,
     ) -> None:
-        """Use the preloader that was kept from an earlier run if it fits, else another one.
+        """Use the preloader kept from an earlier run if it fits, else a new one.
 
         A preloader that fits saves the workers of this run the wait. A run of a held node that
         preloads nothing, or that cannot start, keeps the preloader for the next run.
@@ -62,7 +62,7 @@ class PreloadedWorkers:
             self._tell(why)
 
     def _leave(self, kept: Preloader | None) -> None:
-        """Use none, and leave the one that was kept to the next run of a held node."""
+        """Use no preloader, and leave a kept one to the next run of a held node."""
         if kept is not None and self._task.held:
             self._next = kept
         elif kept is not None:
@@ -123,18 +123,18 @@ class PreloadedWorkers:
             self._preloader.close()
 
     def cancel(self) -> None:
-        """Start no more workers."""
+        """Stop starting workers."""
         self.waiting = False
         if self._preloader is not None:
             self._preloader.dismiss()
 
     def on_reaped(self, reaped: Collection[int]) -> None:
-        """Learn which children of this process have ended."""
+        """Record children of this process that have ended."""
         for one in self._all():
             one.on_reaped(reaped)
 
     def end(self, then: Callable[[], None]) -> None:
-        """End what no later run needs, and call `then` once that is gone."""
+        """Stop the processes that no later run needs, and call `then` once they are gone."""
         self.waiting = False
         if self._preloader is None:
             then()
@@ -144,7 +144,7 @@ class PreloadedWorkers:
             self._preloader.close(then)
 
     def close(self) -> None:
-        """End what no later run needs."""
+        """Stop the processes that no later run needs."""
         self.end(lambda: None)
 
     def _all(self) -> list[Preloader]:
@@ -159,9 +159,9 @@ class PreloadedWorkers:
 
 
 def misfit(kept: Preloader, wanted: PreloadRequest) -> str:
-    """Return why a preloader that was kept cannot be used for this, "" if it can be.
+    """Return why a kept preloader cannot be used for this request, "" if it can be.
 
-    One that still imports is judged when its workers are started.
+    A preloader that still imports is checked when its workers are started.
     """
     if kept.phase in {PreloaderPhase.UNUSABLE, PreloaderPhase.CLOSED}:
         return kept.problem or EXITED
@@ -181,7 +181,7 @@ def misfit(kept: Preloader, wanted: PreloadRequest) -> str:
 def unfit(preloader: Preloader, spec: WorkerSpec, first: bytes = b"") -> str:
     """Return why a worker cannot be forked from a preloader that is ready, "" if it can be.
 
-    `first` is a folder that its PYTHONPATH has before those of the preloader.
+    `first` is a folder in its PYTHONPATH before those of the preloader.
     """
     imported = preloader.imported
     assert imported is not None

@@ -1,6 +1,6 @@
 """The preloader of this node: a process that imports modules once, and from which workers fork.
 
-It never holds up a start. If it cannot be used, or is no longer, workers are started without it.
+It never holds up a start. If it cannot be used, or has failed, workers are started without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PROGRAM = os.fsencode(os.path.join(os.path.dirname(__file__), "process.py"))
 
 FORK_LIMIT = 5.0
-"""Seconds within which forks have to be there."""
+"""Seconds within which forks must be ready."""
 
 RECHECK = 0.1
 """Seconds between two checks whether all forks are gone."""
@@ -56,11 +56,11 @@ class PreloaderPhase(Enum):
 
 
 class Preloader:
-    """The process, and its forks that are not workers yet.
+    """The preloader's process, and its forks that are not workers yet.
 
     Attributes:
         request: the request for the preloader.
-        problem: why it is unusable, "" if it is not.
+        problem: why the preloader is unusable; "" if it is not.
         imported: its report on the imports, once it is ready.
         note: called with messages for the user.
     """
@@ -72,7 +72,7 @@ class Preloader:
         note: Callable[[str], None],
         start: Callable[[PreloadRequest], tuple[Process, socket.socket]] | None = None,
     ) -> None:
-        """Start the process, by `start` if that is given: it returns the process and its socket."""
+        """Start the process, by `start` if given, which returns the process and its socket."""
         self.request = request
         self.phase = PreloaderPhase.STARTING
         self.problem = ""
@@ -102,7 +102,7 @@ class Preloader:
     def pids(self) -> set[int]:
         """The pids of the preloader, and of its forks that are not workers yet.
 
-        A fork that has not sent its pid yet is known by its command line, which is still the
+        A fork that has not sent its pid yet is recognized by its command line, which is still the
         preloader's.
         """
         known = self._dying | {one.pid for one in self._waiting()}
@@ -123,9 +123,9 @@ class Preloader:
         self._settle()
 
     def take(self, spec: WorkerSpec, path: Sequence[bytes] = ()) -> Process | None:
-        """Return this worker, started from a fork that waits; None if there is none.
+        """Return this worker, started from a waiting fork; None if there is no such fork.
 
-        `path` is what PYTHONPATH of the worker has, and that of the preloader has not.
+        `path` has the folders of the worker's PYTHONPATH that the preloader's lacks.
         """
         while waiting := self._waiting():
             first = waiting[0]
@@ -147,7 +147,7 @@ class Preloader:
         one.end()
 
     def on_reaped(self, reaped: Collection[int]) -> None:
-        """Learn which children of this process have ended."""
+        """Record children of this process that have ended."""
         self._workers.difference_update(reaped)
         self._dying.difference_update(reaped)
         for one in [one for one in self._forks if one.pid in reaped]:
@@ -159,7 +159,7 @@ class Preloader:
         self._report_gone()
 
     def dismiss(self, gone: Callable[[], None] | None = None) -> None:
-        """End all waiting forks, forget who waits for them, and call `gone` once they are gone."""
+        """End all waiting forks, drop the calls for them, and call `gone` once they have ended."""
         if self.phase is not PreloaderPhase.STARTING:
             self._cancel_timer()
         self._then, self._wanted, self._gone = None, 0, gone
@@ -170,14 +170,14 @@ class Preloader:
         self._await_gone(self._loop.clock() + descendants.GIVE_UP)
 
     def close(self, gone: Callable[[], None] | None = None) -> None:
-        """End the preloader; call `gone` once none of its processes is left."""
+        """Stop the preloader; call `gone` once none of its processes is left."""
         if self.phase is not PreloaderPhase.UNUSABLE:
             self.phase = PreloaderPhase.CLOSED
         self._kill()
         self.dismiss(gone)
 
     def give_up(self, problem: str) -> None:
-        """Become unusable for this reason, and call who waits."""
+        """Become unusable for this reason, and make the waiting call."""
         if self.phase in {PreloaderPhase.UNUSABLE, PreloaderPhase.CLOSED}:
             return
         self.phase, self.problem = PreloaderPhase.UNUSABLE, problem
@@ -202,7 +202,7 @@ class Preloader:
         self._check(counted)
 
     def _check(self, counted: progress.PreloadProgress) -> None:
-        """Check from time to time that the import gets on."""
+        """Check from time to time that the import makes progress."""
         if self.phase is not PreloaderPhase.STARTING:
             return
         if problem := counted.check():
@@ -211,7 +211,7 @@ class Preloader:
             self._timer = self._loop.call_later(progress.EVERY, lambda: self._check(counted))
 
     def _receive(self) -> None:
-        """Read what has been imported; there is no further message."""
+        """Read the report on the imports; no further message follows."""
         assert self._line is not None
         try:
             received = wire.receive(self._line)
@@ -239,7 +239,7 @@ class Preloader:
         self._settle()
 
     def _read(self, pipe: OutputPipe) -> None:
-        """Keep the end of its output, in case it fails."""
+        """Keep the last output of the process, for a failure."""
         if pipe.read() == b"":
             self._loop.remove(pipe.fd)
             pipe.close()
@@ -291,10 +291,10 @@ class Preloader:
         self._settle()
 
     def _remark(self, text: str) -> None:
-        self.note(text)  # whoever uses this preloader by then
+        self.note(text)  # the note of the present user
 
     def _settle(self) -> None:
-        """Call who waits, if there is nothing to wait for; else set the limit."""
+        """Make the waiting call if nothing is left to wait for; else set the limit."""
         if self._then is None or self.phase is PreloaderPhase.STARTING:
             return
         if self.phase is PreloaderPhase.READY and len(self._waiting()) < self._wanted:
@@ -329,7 +329,7 @@ class Preloader:
             pipe.close()
 
     def _report_gone(self) -> None:
-        """Call who waits for the end of the forks, and of the process if that is being ended.
+        """Make the call for the end of the forks, and of the process if that is being ended.
 
         A child without a command line is about to end, or has ended and is not reaped yet. It may
         be a fork whose pid was never known. It may also be about to execute a program.
@@ -362,7 +362,7 @@ def started(request: PreloadRequest) -> tuple[Process, socket.socket]:
     """Start the process of a preloader; return it and our end of its socket.
 
     Raises:
-        OSError, SpawnFailed: it was not started.
+        OSError, SpawnFailed: the process was not started.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)

@@ -1,20 +1,20 @@
-"""The preloader of a node: imports modules once, and forks the workers, who then have them.
+"""The preloader of a node: imports modules once, and forks workers that already have them.
 
 The node launcher starts it with the Python of the workers, in their working folder and with the
-variables that are the same for all of them, by `spawn`:
+variables that all of them share, by `spawn`:
 
     python -u .../launcher/node/preload/process.py
 
 This program and the modules beside it that it uses need only the standard library of Python 3.10,
 and import nothing else of dsrun. Standard input is a socket, the control line. Standard output and
-standard error are pipes, as those of workers are; what modules print at their import appears there.
+standard error are pipes, like those of workers, for output of modules during import.
 
 Messages are described in `wire`: JSON with descriptors on sockets of SOCK_SEQPACKET. Bytes (words
 of a command, variables, paths) are text in UTF-8 with `surrogateescape`.
 
 On the control line:
 
-1. The node launcher sends what is to be imported:
+1. The node launcher sends its request:
 
        {"modules": ["torch", ...], "folders": [FOLDER, ...]}
 
@@ -46,11 +46,11 @@ On the control line:
 
 On the socket of a worker:
 
-1. The worker sends {"pid": PID}. It is now a child of the node launcher (orphaned to it, as it is
-   a child subreaper), has a session of its own, and is killed with the node launcher.
+1. The worker sends {"pid": PID}. It is now a child of the node launcher (which adopts orphans as
+   a child subreaper), has its own session, and is killed with the node launcher.
 
 2. The node launcher sends the order, with the descriptors for standard input, output and error, and
-   those that the worker inherits, whose numbers there are in `fds`:
+   those that the worker inherits; `fds` has their numbers there:
 
        {"argv": ["python", "-u", "train.py", ...],    [python, -u, -m, NAME, ...] for a module
         "env": {...},                                 the whole environment
@@ -64,7 +64,7 @@ On the socket of a worker:
    Policies are `bind`, `preferred`, `preferred-many` and `interleave`. If the socket is closed
    instead, the worker is not needed and ends with code 0.
 
-3. The socket is closed by the worker: its program runs. Before that it may have sent one message:
+3. The worker closes the socket: its program runs. Before that it may have sent one message:
 
        {"cold": TEXT}     it becomes the worker by executing Python, which imports for itself; the
                           text is the reason for the user, "" if there is nothing to say (an
@@ -76,12 +76,12 @@ import os
 import sys
 
 FRESH = {name: value for name, value in globals().items() if name.startswith("__")}
-"""Python's own names in the `__main__` of any script, of which this file is one."""
+"""Python's own names in the `__main__` of any script, such as this file."""
 
 if __name__ == "__main__":
     usual = frozenset(sys.modules)
     path, library = sys.path[:], os.path.dirname(os.__file__)
-    # Nothing of the user's may take the place of what this program itself imports.
+    # Modules of the user must not replace the imports of this program.
     sys.path[:] = [one for one in path if one in {library, f"{library}/lib-dynload"}] or path
     # A package of a name that no import statement can write.
     package = type(sys)("dsrun preloader")

@@ -1,4 +1,4 @@
-"""Progress of an import: one that hardly uses the processor and reads nothing hangs."""
+"""Progress of an import: one that hardly uses the processor and reads nothing counts as hung."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ EVERY = 1.0
 """Seconds between two checks."""
 
 STILL = 10
-"""Checks without progress after which an import is given up."""
+"""Number of checks without progress after which an import is given up."""
 
 MOST = 120
-"""Checks after which it is given up in any case."""
+"""Number of checks after which an import is given up in any case."""
 
 LEAST = 0.1
-"""Seconds of processor time that are progress: less is used by a process that polls."""
+"""Seconds of processor time that count as progress: a process that polls uses less."""
 
 READ = ("rchar", "read_bytes")
-"""Lines of /proc/PID/io that count what was read, from whatever file and from disks."""
+"""Lines of /proc/PID/io that count bytes read: from any file, and from disks."""
 
 
 class ProcessActivity(NamedTuple):
     """The activity of a process so far.
 
     Attributes:
-        seconds: processor time, including that of its children.
+        seconds: processor time, including children.
         reads: counts of page faults that needed a disk, and of bytes read.
     """
 
@@ -42,10 +42,10 @@ class ProcessActivity(NamedTuple):
 
 
 class PreloadProgress:
-    """Counts checks, not seconds: time for which the whole job is stopped does not count."""
+    """Counts checks, not seconds, as the whole job may be stopped for a time."""
 
     def __init__(self, activity: Callable[[], ProcessActivity]) -> None:
-        """Check what `activity` returns."""
+        """Check the progress that `activity` returns."""
         self._activity = activity
         self._last = ProcessActivity(-LEAST)
         self._checks = 0

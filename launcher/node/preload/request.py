@@ -24,7 +24,7 @@ class PreloadRequest(NamedTuple):
         modules: the modules that it imports.
         folders: the folders that a worker searches first for modules.
         workdir: the folder that it runs in.
-        env: the variables that all workers have in common.
+        env: the variables that all workers share.
     """
 
     python: bytes
@@ -51,7 +51,7 @@ def request(setup: NodeSetup) -> PreloadRequest:
 
 
 def _folders(setup: NodeSetup) -> list[bytes]:
-    """Return the first folders on a worker's path: the script's own, not that of a link.
+    """Return the first folders on a worker's path: the script's own, even through a link.
 
     The first folder of PYTHONPATH follows, if it is the workers' folder.
     """

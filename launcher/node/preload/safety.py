@@ -1,4 +1,4 @@
-"""Checks whether forks of a process that has imported modules are sound."""
+"""Checks whether forks of a process that has imported modules are safe."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def other_libraries() -> set[str]:
 
 
 def counted_cpus(environment: Mapping[bytes, bytes]) -> list[int] | None:
-    """Return the CPUs of this process if thread pools have counted them, or have places on them."""
+    """Return the CPUs of this process if thread pools have counted them, or are pinned to them."""
     given = {name for name, value in environment.items() if value}
     placed = any(name in given for name in _PLACES)
     if (b"OMP_NUM_THREADS" in given and not placed) or not _libraries(_POOLS):
@@ -68,7 +68,7 @@ def _end_pools() -> None:
     own in its fork handler.
     """
     for path in _libraries(_OPENMP):
-        with suppress(OSError, AttributeError):  # not loaded any more, or older than OpenMP 5.0
+        with suppress(OSError, AttributeError):  # no longer loaded, or older than OpenMP 5.0
             ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_NOLOAD).omp_pause_resource_all(_HARD)
     if len(_tasks()) > 1:
         pid = forked()
@@ -156,7 +156,7 @@ def _libraries(parts: Collection[str]) -> set[str]:
 
 
 def _mappings() -> Iterator[tuple[str, str]]:
-    """Return path ("" for none) and permissions of what is mapped (proc(5), /proc/PID/maps)."""
+    """Return path ("" for none) and permissions of memory mappings (proc(5), /proc/PID/maps)."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields = line.rstrip("\n").split(maxsplit=5)

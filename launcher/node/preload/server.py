@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HIGH = 200
-"""Own descriptors begin here, so that files opened by modules have their usual numbers."""
+"""Lowest number of own descriptors; files opened by modules have their usual numbers."""
 
 
 def serve(fresh: dict[str, Any], usual: Collection[str]) -> Callable[[], object]:
@@ -105,9 +105,9 @@ def _fork_each(lines: Sequence[int]) -> int:
 
 
 def _wait_for_adoption(orphaned: int, launcher: int) -> None:
-    """Wait until this process is a child of the node launcher, and die with it from now on."""
+    """Wait until this process is a child of the node launcher; from then on, die with it."""
     for stream in (1, 2):
-        os.dup2(0, stream)  # or the preloader's would not end with it
+        os.dup2(0, stream)  # else the preloader's streams would stay open
     os.read(orphaned, 1)
     os.setsid()
     identity.die_with_parent()

@@ -128,7 +128,7 @@ _PARTS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "its OOM score": _own("oom_score_adj"),
     "its core dumps": _own("coredump_filter"),
 }
-"""Functions that read and set each property. The working folder is that of the order."""
+"""Functions that read and set each property. The order sets the working folder."""
 
 
 class ProcessSurroundings:

@@ -1,8 +1,8 @@
 """Preloaded modules that a program has not imported: they must not delay its end.
 
 At its end, Python dismantles every module in `sys.modules`, and then exit(3) calls functions that
-libraries have registered: with torch, each of the two takes several tenths of a second. So
-preloaded modules are kept elsewhere until one of them is imported. If none is, their libraries were
+libraries have registered: with torch, each of the two takes several tenths of a second. Preloaded
+modules are therefore kept elsewhere until one of them is imported. If none is, their libraries were
 never used, and their registered functions are not called.
 """
 
@@ -61,7 +61,7 @@ class _Loader:
         self._spec = getattr(module, "__spec__", None)
 
     def create_module(self, _spec: ModuleSpec) -> ModuleType:
-        """Return the module, which gets this spec for the time of its import."""
+        """Return the module, which has this spec during its import."""
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -81,8 +81,8 @@ def put_aside(
 
     Args:
         foreign: the names of modules that are not in packages, and of packages.
-        libraries: those that these modules have loaded: unless one is imported, or others are
-            loaded, nothing that was registered with exit(3) until now is called. None: it is.
+        libraries: the libraries that these modules have loaded. Unless a module is imported, or
+            other libraries are loaded, functions registered with exit(3) are skipped. None: called.
         restored: is called once they are restored.
     """
     names = {*foreign} - sys.stdlib_module_names
@@ -93,15 +93,15 @@ def put_aside(
         del sys.modules[name]
     sys.meta_path.insert(0, Unused(kept, restored))
     if libraries is not None:
-        atexit.register(_skip_handlers, kept, libraries)  # called after those of the program
+        atexit.register(_skip_handlers, kept, libraries)  # called after the program's own
 
 
 def _skip_handlers(kept: dict[str, ModuleType], libraries: Collection[str]) -> None:
     """Let exit(3) flush files and end the process, before it calls anything else.
 
-    A library that was loaded meanwhile may have registered something, so all is called then.
+    A library that was loaded later may have registered a function: then all are called.
     """
     with suppress(OSError, AttributeError):  # no /proc, or musl: it has no on_exit
         if kept and safety.other_libraries() == libraries:
-            _libc.on_exit(_libc._exit, None)  # gets the status; what is registered last is ...
+            _libc.on_exit(_libc._exit, None)  # gets the status; the last registered function is ...
             _libc.__cxa_atexit(_libc.fflush, None, None)  # ... called first

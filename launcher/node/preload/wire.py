@@ -1,7 +1,7 @@
 """Messages between a node launcher, its preloader and the preloader's forks.
 
 A message is one packet on a socket (SOCK_SEQPACKET), with descriptors. Its JSON is in a memory file
-that is sent as the first of them: so a message may have any length, and sending one never waits for
+sent as the first of them: a message may have any length, and sending one never waits for
 the receiver to read. The packet itself is the length in bytes, as decimal digits.
 
 Only the standard library is used here: the Python of the workers runs this, too.
@@ -24,7 +24,7 @@ MOST = 253
 
 
 def send(line: socket.socket, value: dict[str, Any], fds: Sequence[int] = ()) -> None:
-    """Send a message with these descriptors, of which the receiver gets copies.
+    """Send a message with these descriptors; the receiver gets copies.
 
     Raises:
         OSError: the other end is closed, or there are too many descriptors.
@@ -43,7 +43,7 @@ def receive(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Return the next message and its descriptors (close-on-exec); None once the line has ended.
 
     Raises:
-        BlockingIOError: there is none yet, on a socket that does not block.
+        BlockingIOError: there is no message yet, on a non-blocking socket.
     """
     try:
         # recv_fds does not pass on its flags.

@@ -26,7 +26,7 @@ def become(
 ) -> Callable[[], object]:
     """Wait for the order, carry it out, and return the program; ends if there is no order."""
     received = None
-    with suppress(BrokenPipeError):  # nobody waits for it any more
+    with suppress(BrokenPipeError):  # nobody waits for the message any longer
         wire.send(line, {"pid": os.getpid()})
         received = wire.receive(line)
     if received is None:
@@ -77,13 +77,13 @@ def _set_up(order: dict[str, Any], files: Sequence[int], before: ProcessSurround
 
 
 def _hooked(variables: Mapping[bytes, bytes], folder: str) -> Mapping[bytes, bytes]:
-    """Return these variables with the folder of what is run first (`hook` in `process`)."""
+    """Return these variables with the folder of the hook (`hook` in `process`)."""
     folders = [environment.data(folder), variables.get(b"PYTHONPATH", b"")]
     return {**variables, b"PYTHONPATH": b":".join(filter(None, folders))} if folder else variables
 
 
 def _arm(folder: str) -> None:
-    """Get ready for questions, as a worker that is executed does at its start."""
+    """Prepare for questions, as an executed worker does at its start."""
     if not folder:
         return
     with suppress(Exception):
@@ -96,7 +96,7 @@ def _arm(folder: str) -> None:
 def _execute(
     argv: list[bytes], variables: Mapping[bytes, bytes], line: socket.socket, reason: str
 ) -> NoReturn:
-    """Become what the command itself starts, as after `spawn`."""
+    """Execute the command itself, as after `spawn`."""
     wire.send(line, {"cold": reason})
     for number in signal.valid_signals():
         if signal.getsignal(number) == signal.SIG_IGN:

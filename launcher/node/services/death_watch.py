@@ -44,7 +44,7 @@ class DeathWatch(NodeService):
         return _hint(found, -code), "\n".join(found)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._log.close()
 
 

@@ -1,4 +1,4 @@
-"""Commands of the runner on this node, beside whatever else runs here."""
+"""Commands of the runner on this node, beside its runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...control.command_messages import ExecCommand
 
 MOST = 64
-"""Commands that may run at once."""
+"""Maximum number of commands at once."""
 
 BLOCK = 64 * 1024
 """Bytes that are read and sent at a time."""
@@ -32,26 +32,26 @@ GRACE = 2.0
 """Seconds between the signal that stops a command and SIGKILL."""
 
 DRAIN = 1.0
-"""Seconds to wait for the end of a pipe that a process of another user holds open."""
+"""Seconds to wait for the end of a pipe held open by a process of another user."""
 
 NOT_FOUND, NOT_STARTED = 127, 126
-"""Exit codes of commands that cannot be started, as of a shell (POSIX, 2.8.2)."""
+"""Exit codes of commands that cannot be started, as in a shell (POSIX, 2.8.2)."""
 
 UNLIMITED = 1 << 62
-"""Credit for output that is discarded."""
+"""Credit in bytes for output that is discarded."""
 
 
 class Commands:
     """The commands of one control line.
 
     Attributes:
-        handlers: what to do with the runner's frames about commands that run.
+        handlers: the handlers of the runner's frames about running commands.
     """
 
     def __init__(
         self, loop: Loop, send: Callable[[bytes], None], ended: Callable[[], None]
     ) -> None:
-        """Begin without commands; `ended` is called whenever none is left."""
+        """Create without commands; `ended` is called whenever the last one has ended."""
         self._loop = loop
         self._send = send
         self._ended = ended
@@ -64,7 +64,7 @@ class Commands:
 
     @property
     def pids(self) -> set[int]:
-        """The children of this process that supervise them."""
+        """The command supervisors, which are children of this process."""
         return {command.pid for command in self._commands.values()}
 
     @property
@@ -73,10 +73,10 @@ class Commands:
         return not self._commands
 
     def start(self, command: ExecCommand) -> None:
-        """Start a command; its end is reported in any case.
+        """Start a command; its end is always reported.
 
         Raises:
-            BadFrame: there is no program, or another command has its number.
+            BadFrame: the command is empty, or its number is in use.
         """
         if command.id in self._commands or not (command.argv or command.program):
             raise frames.BadFrame("a number that is in use, or no program")
@@ -96,7 +96,7 @@ class Commands:
                 command.on_reaped()
 
     def close(self) -> None:
-        """Stop all commands, and discard what they print; `ended` is called when none is left."""
+        """Stop all commands and discard their output; `ended` is called after the last one."""
         for command in tuple(self._commands.values()):
             command.grant(UNLIMITED)
             command.stop(signal.SIGTERM)
@@ -111,7 +111,7 @@ class Commands:
         ended = command_messages.CommandExit(number, code, hint)
         self._send(messages.pack(frames.EXEC_EXIT, ended))
 
-    # -- frames; those for a command that has just ended come late ---------------------------
+    # -- frames; those for a command that has just ended come too late ------------------------
 
     def _on_input(self, body: bytes) -> None:
         number, data = frames.unpack_for(body)
@@ -132,10 +132,10 @@ class Commands:
 
 
 class RunningCommand:
-    """One command, from its fork until its streams are read to the end.
+    """A command, from its fork until its streams have ended.
 
     Attributes:
-        pid: its supervisor's.
+        pid: the pid of its supervisor.
     """
 
     def __init__(
@@ -145,10 +145,10 @@ class RunningCommand:
         send: Callable[[bytes], None],
         over: Callable[[int, str], None],
     ) -> None:
-        """Start it; `over` is called once with its exit code and why, in words.
+        """Start a command; `over` is called once, with its exit code and the reason in words.
 
         Raises:
-            OSError: there is no room for another process.
+            OSError: another process cannot be created.
         """
         self._loop = loop
         self._command = command
@@ -169,7 +169,7 @@ class RunningCommand:
         if command.seconds:
             self._timers.append(loop.call_later(command.seconds, self._time_out))
 
-    # -- what its supervisor reports ---------------------------------------------------------
+    # -- messages of its supervisor ----------------------------------------------------------
 
     def _hear(self) -> None:
         """Handle a message of the supervisor, or close the socket at its end."""
@@ -204,7 +204,7 @@ class RunningCommand:
         self._outcome = NOT_FOUND if missing else NOT_STARTED, why
 
     def on_reaped(self) -> None:
-        """Handle the end of its supervisor: before, that could pass for a child of a run."""
+        """Handle the end of its supervisor, whose pid until now was counted apart from runs."""
         while self._line.fileno() >= 0:
             self._hear()
         self._end = self._outcome
@@ -246,7 +246,7 @@ class RunningCommand:
     # -- input -------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Pass bytes to its standard input; b"" is the end."""
+        """Pass bytes to its standard input; b"" closes it."""
         self._input += data
         self._input_ended = self._input_ended or not data
         self._write_input()
@@ -270,7 +270,7 @@ class RunningCommand:
                 self._close_input()
 
     def _discard_late_input(self) -> None:
-        """Take what comes after the end of its standard input; before its start, keep it."""
+        """Acknowledge and discard input after the end of standard input; keep earlier input."""
         if self._outputs or self._end is not None:
             self._took(len(self._input))
 
@@ -293,16 +293,16 @@ class RunningCommand:
         self.stop(signal.SIGTERM)
 
     def stop(self, number: int) -> None:
-        """Signal its process group; what is left of it `GRACE` seconds later is killed."""
+        """Signal its process group; kill what is left after `GRACE` seconds."""
         if self._end is not None:
             return
-        with suppress(OSError):  # its supervisor is dead, or too slow: SIGKILL comes later
+        with suppress(OSError):  # its supervisor is dead, or too slow: SIGKILL follows
             self._line.send(bytes([number]))
         if number != signal.SIGKILL:
             self._timers.append(self._loop.call_later(GRACE, lambda: self.stop(signal.SIGKILL)))
 
     def _settle(self) -> None:
-        """Report its end, once all that it has printed has been sent."""
+        """Report its end once all its output has been sent."""
         if self._end is None:
             return
         if not self._outputs:
@@ -327,7 +327,7 @@ class RunningCommand:
 
 
 def words(command: ExecCommand) -> tuple[str, ...]:
-    """Return the words of a command, as `environment.to_wire` makes them."""
+    """Return the words of a command as wire text (`environment.to_wire`)."""
     if not command.program:
         return command.argv
     from ..programs import command_line
@@ -336,7 +336,7 @@ def words(command: ExecCommand) -> tuple[str, ...]:
 
 
 def _spec(command: ExecCommand) -> WorkerSpec:
-    """Return what to execute; without a folder it runs in the user's home, or where that is not."""
+    """Return the spec of a command; its default folder is the user's login folder."""
     workdir = from_wire(command.workdir) or os.fsencode(files.login_folder())
     own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}
     gone = {*of_mpi(own)}

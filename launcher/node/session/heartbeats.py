@@ -1,4 +1,4 @@
-"""Heartbeats on a node: its own to the runner, and a watch on those of the runner."""
+"""Heartbeats on a node: sends its own to the runner, and watches the runner's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Heartbeats:
-    """Sends heartbeats, and counts the runner's silence.
+    """Sends heartbeats, and measures the runner's silence.
 
     Attributes:
-        lease: seconds of silence after which the runner is lost; 0 until it is known.
+        lease: seconds of silence after which the runner counts as lost; 0 until known.
     """
 
     def __init__(self, loop: Loop, link: Connection, lost: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ class Heartbeats:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next one should have been sent by now; the loop may be waited for."""
+        """Whether a heartbeat is overdue, as when the loop is blocked."""
         return self.beating and self._loop.clock() >= self._due
 
     @property
@@ -41,10 +41,10 @@ class Heartbeats:
         return self._timer is not None
 
     def beat(self) -> None:
-        """Send a heartbeat, check those of the runner, and do so again and again from now on.
+        """Send a heartbeat, check those of the runner, and repeat that at intervals.
 
-        This begins with START, or with an earlier heartbeat of the runner; on a held node with the
-        first JOB or command.
+        Heartbeats start with START, or with an earlier heartbeat of the runner. On a held node they
+        start with the first JOB or command.
         """
         if not self._link.open:
             return
@@ -63,7 +63,7 @@ class Heartbeats:
         self._timer = self._loop.call_later(wait, self.beat)
 
     def count_anew(self) -> None:
-        """Count the runner's silence from now on: frames from before may not have been read."""
+        """Restart the count of silence: older frames may still be unread."""
         self._link.last_received = self._loop.clock()
         if self._timer is not None:
             self._schedule(0.0)

@@ -1,7 +1,7 @@
-"""Further node launchers on this node, for runs beside the first one's: lanes.
+"""Lanes: additional node launchers on this node, for runs side by side.
 
-Each is a child that serves its standard streams, as a session does. The control line of this node
-launcher carries the bytes, so a lane needs no other connection, whatever the backend.
+Each is a child that serves its standard streams like a session. The control line of this node
+launcher carries the bytes. A lane needs no connection of its own, whatever the backend.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BLOCK = 256 * 1024
 """Bytes that are read and sent at a time."""
 
 FULL = 1 << 20
-"""Bytes that may wait on the link before the lanes have to."""
+"""Bytes that may wait on the link before lanes are paused."""
 
 KEPT = 16 * 1024
-"""Bytes of standard error kept to explain its end."""
+"""Bytes of standard error kept to explain the end of a lane."""
 
 NOT_STARTED = 126
-"""Exit code of a program that cannot be executed, as of a shell (POSIX, 2.8.2)."""
+"""Exit code of a program that cannot be executed, as in a shell (POSIX, 2.8.2)."""
 
 
 class Lanes:
@@ -49,7 +49,7 @@ class Lanes:
         signals: SignalDeduplicator,
         ended: Callable[[], None],
     ) -> None:
-        """Begin without lanes; `ended` is called whenever none is left."""
+        """Create without lanes; `ended` is called whenever the last one has ended."""
         self._loop = loop
         self._link = link
         self._signals = signals
@@ -70,7 +70,7 @@ class Lanes:
         return not self._lanes
 
     def on_frame(self, body: bytes) -> None:
-        """Pass bytes on to a lane; start it first if its number is new.
+        """Pass bytes to a lane; start a lane first if its number is new.
 
         Raises:
             BadFrame: the frame is not valid.
@@ -78,7 +78,7 @@ class Lanes:
         number, data = frames.unpack_for(body)
         if number in self._lanes:
             self._lanes[number].feed(data)
-        elif data and number > self._newest:  # else it has just ended
+        elif data and number > self._newest:  # an older number is of a lane that has just ended
             self._newest = number
             self._signals.settle()
             if not (self._closing or self._leaving):
@@ -110,18 +110,18 @@ class Lanes:
         """Handle a scheduler's signal to this node.
 
         Args:
-            number: of the signal.
-            delivered: whether it has reached the lanes as well; else it is passed on.
-            ends: whether it makes node launchers leave.
+            number: the number of the signal.
+            delivered: whether the signal has reached the lanes as well; if not, pass it on.
+            ends: whether the signal ends node launchers.
         """
         self._leaving = self._leaving or ends
         for pid in () if delivered else self.pids:
             processes.send(pid, number)
 
     def close(self) -> None:
-        """Have all lanes end their runs and leave: by the end of their lines.
+        """Close the lines of all lanes, which then end their runs and exit.
 
-        If a signal makes them leave, their lines stay open, so that they can say so.
+        After a signal that ends them, the lines stay open for their last messages.
         """
         self._closing = True
         if not (self._leaving and self._link.open):
@@ -130,14 +130,14 @@ class Lanes:
 
 
 class Lane:
-    """One further node launcher.
+    """An additional node launcher.
 
     Attributes:
-        pid: its guard's; 0 if it could not be started.
+        pid: the pid of its guard; 0 if it could not be started.
     """
 
     def __init__(self, loop: Loop, number: int, link: Connection, over: Callable[[], None]) -> None:
-        """Prepare it; `over` is called once, when it has ended, or when it could not be started."""
+        """Prepare a lane; `over` is called once, when it has ended or could not be started."""
         self.pid = 0
         self._loop = loop
         self._number = number
@@ -150,7 +150,7 @@ class Lane:
         self._code: int | None = None
 
     def start(self) -> None:
-        """Start its guard, with this process's own Python and folder of dsrun."""
+        """Start its guard, with the Python and the dsrun folder of this process."""
         argv = [os.fsencode(word) for word in node_argv(BackendSettings(), "--stdio")]
         try:
             guard = spawn(WorkerSpec(0, argv, dict(os.environb), b".", keep_stdin=True))
@@ -166,7 +166,7 @@ class Lane:
     # -- from the runner ---------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Pass bytes on; b"" closes its line."""
+        """Pass bytes to its line; b"" closes the line."""
         self._input += data
         self._input_ended = self._input_ended or not data
         if len(self._input) > UNREAD:
@@ -175,7 +175,7 @@ class Lane:
         self._write()
 
     def close(self) -> None:
-        """Close its line, and read what it still sends: nobody may take that any more."""
+        """Close its line, and resume reading: a link that stays full must not block its end."""
         self.feed(b"")
         self.go_on()
 
@@ -201,7 +201,7 @@ class Lane:
     # -- to the runner -----------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Pass on what it sends; while much waits on the link, it has to wait as well."""
+        """Pass on its output; pause it while much waits on the link."""
         data = self._read_from(self._stdout)
         if data is None:
             return
@@ -215,7 +215,7 @@ class Lane:
             self._loop.remove(self._stdout)
 
     def go_on(self) -> None:
-        """Read on, now that nothing waits on the link."""
+        """Resume reading, as nothing waits on the link."""
         if self._stdout >= 0:
             self._loop.add_reader(self._stdout, self._read)
 
@@ -227,7 +227,7 @@ class Lane:
             self._close_errors()
 
     def _read_from(self, fd: int) -> bytes | None:
-        """Return what has arrived, b"" at the end, None if there is nothing yet."""
+        """Return new data; b"" at the end, None if there is none yet."""
         try:
             return system.read(fd, BLOCK)
         except BlockingIOError:
@@ -242,7 +242,7 @@ class Lane:
     # -- the end -----------------------------------------------------------------------------
 
     def on_exit(self, code: int) -> None:
-        """Handle the end of its guard. A node launcher without one leaves as well."""
+        """Handle the end of its guard; a node launcher without a guard exits as well."""
         self._code = code
         self._input.clear()
         self._close_input()
@@ -252,7 +252,7 @@ class Lane:
         self._settle()
 
     def _settle(self) -> None:
-        """Report its end once the guard has ended, and everything it has sent was passed on."""
+        """Report its end once the guard has ended, and all output has been passed on."""
         if self._code is None or self._stdout >= 0:
             return
         self._close_input()

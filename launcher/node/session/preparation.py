@@ -1,4 +1,4 @@
-"""The checks of a task's files, which a child makes: a file system may not answer for ever."""
+"""The file checks for a task, made in a child: a file system may block for ever."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from ..machine.blocking import ChildCall
 
 SILENT = 5.0
-"""Seconds after which a line says what the checks wait for."""
+"""Seconds after which a message says what the checks wait for."""
 
 LIMIT = 240.0
-"""Seconds for all checks. The runner waits for longer by default (--start_timeout), so that its
+"""Seconds for all checks. The runner's default --start_timeout is longer, and its
 report has the reason."""
 
 
 class Preparation:
-    """The checks for the JOBs of one control line; those of one at a time.
+    """The file checks for the JOBs of one control line, one JOB at a time.
 
     Attributes:
-        making: whether checks are being made.
+        making: whether checks are in progress.
     """
 
     def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
-        """Begin nothing yet; the runner is told with `send` if checks take long."""
+        """Create without checks; `send` sends the runner a message if checks take long."""
         self._loop = loop
         self._send = send
         self.making = False
@@ -45,7 +45,7 @@ class Preparation:
         self._call: ChildCall | None = None
 
     def begin(self, task: NodeJob, done: Callable[[FileFindings], None]) -> None:
-        """Begin the checks for a task; `done` is called once with what was found."""
+        """Start the checks for a task; `done` is called once, with the findings."""
         self._task = task
         self._done = done
         self._call = None
@@ -63,7 +63,7 @@ class Preparation:
 
     @property
     def pids(self) -> set[int]:
-        """The children that there are; one may wait for a disk after all is over."""
+        """The children that make checks, including any that still wait for a disk afterwards."""
         return self._calls.pids
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
@@ -71,12 +71,12 @@ class Preparation:
         self._calls.on_reaped(reaped)
 
     def settle(self) -> None:
-        """End checks that are being made, as the runner does not need them any more."""
+        """Reject the task if its checks are in progress: the runner no longer needs them."""
         if self.making:
             self._refuse("the pre-start checks were abandoned")
 
     def close(self) -> None:
-        """End checks that are being made; nothing is done any more."""
+        """Stop checks in progress without a result."""
         if self.making:
             self._stop()
 
@@ -127,15 +127,15 @@ class Preparation:
 
     @property
     def _place(self) -> str:
-        """What the child touches, or has touched last."""
+        """The file that the child touches now, or touched last."""
         return str((_lines(self._said) or [self._task.workdir])[-1])
 
 
 def _devices(task: NodeJob) -> NodeDevices | None:
-    """Detect the devices once, for the checks in the child and for the run; None if that fails."""
+    """Detect the devices once, for the child's checks and the run; None if that fails."""
     try:
         devices = NodeDevices(file_checks.environment_of(task), task.env)
-    except ValueError:  # the run itself says why
+    except ValueError:  # the run itself reports the reason
         return None
     if task.slots is None:
         devices.count()
@@ -143,5 +143,5 @@ def _devices(task: NodeJob) -> NodeDevices | None:
 
 
 def _lines(data: bytes | bytearray) -> list[Any]:
-    """Return what the child has said until now, without a part of a line."""
+    """Return the complete lines that the child has sent so far."""
     return [read_json(line) for line in data.split(b"\n")[:-1]]

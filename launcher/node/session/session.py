@@ -1,6 +1,6 @@
-"""A control line on a node, from its beginning to its end: runs, signals, and the guard.
+"""The session of a control line on a node, from start to end: runs, signals, and the guard.
 
-The runner sends a JOB for every run, and START once all nodes are ready for it. After a run's DONE
+The runner sends a JOB for each run, and START once all nodes are ready for the run. After DONE
 the line serves the next JOB, until END or the end of the line.
 """
 
@@ -46,17 +46,17 @@ ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 class Session:
-    """A control line on a node.
+    """The session of a control line on a node.
 
-    All that happens on the node is put in one queue, for this session, its run, the run's workers
-    and its rounds.
+    All events on the node enter one queue: those of this session, its run, the run's workers and
+    its rounds.
     """
 
     def __init__(self, line: FrameStream, loop: loops.Loop, guard: Guard, *, joined: bool) -> None:
         """Serve `line` on `loop`, under `guard`.
 
-        With `joined`, this node has joined the job by itself: it exits with the exit code of the
-        job, and prints its report.
+        `joined` means that this node has joined the job by itself: it exits with the exit code of
+        the job, and prints the report.
         """
         self._loop = loop
         self._state = SessionState(self)
@@ -77,7 +77,7 @@ class Session:
         self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START yet"))
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
-        """Return what puts each kind of frame in the queue."""
+        """Return the handler of each kind of frame; it puts the frame in the queue."""
         handlers: dict[int, Callable[[bytes], None]] = {
             frames.JOB: self._on_job,
             frames.START: self._on_start,
@@ -95,7 +95,7 @@ class Session:
         return {kind: self._queue.later(one) for kind, one in handlers.items()}
 
     def run(self) -> int:
-        """Serve the line until nothing more is to be done here; return the exit code."""
+        """Serve the line until nothing is left to do here; return the exit code."""
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
         self._guard.watch(
             self._loop,
@@ -114,11 +114,11 @@ class Session:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        """Tell the state what has happened, once what is under way is done."""
+        """Report an event to the state, after the events in progress."""
         self._queue.put(lambda: happened(self._look(), *args, **kwargs))
 
     def _look(self) -> SessionSnapshot:
-        """Return what the next decision needs to know."""
+        """Return the facts for the next decision."""
         run, services = self._run, self._side_services
         supervision = run.task.supervision if run is not None else None
         return SessionSnapshot(
@@ -154,7 +154,7 @@ class Session:
     # -- runs -------------------------------------------------------------------------------
 
     def _on_job(self, body: bytes) -> None:
-        """Prepare a run; it replaces one that was not started."""
+        """Start the checks for a run, which replaces a run that was not started."""
         task = messages.unpack(messages.NodeJob, body)
         if self._active:
             raise frames.BadFrame("JOB while workers run")
@@ -165,14 +165,14 @@ class Session:
             self._run.close()
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._heartbeats.lease = task.lease
-        if self._heartbeats.beating:  # the runner then knows that the checks have begun
+        if self._heartbeats.beating:  # this tells the runner that the checks have started
             self._heartbeats.beat()
         self._checks.begin(task, partial(self._on_checked, task))
 
     def _on_checked(self, task: messages.NodeJob, found: FileFindings) -> None:
-        """Prepare the run, and say HELLO; every JOB has one, which may name problems."""
+        """Prepare the run, and send HELLO; each JOB gets a HELLO, which may list problems."""
         kept = None if self._run is None else self._run.kept
-        self._unsent = []  # what comes before HELLO would be of the run before
+        self._unsent = []  # notes before HELLO would be of the previous run
         signals = self._signals
         told = signals.settle, signals.started, self._show_life
         around = RunContext(kept, self._apart, *told, self._queue)
@@ -184,7 +184,7 @@ class Session:
         for frame in unsent:
             self._send(frame)
         self._heartbeats.count_anew()
-        if task.held:  # it may be long until a START
+        if task.held:  # START may be long in coming
             self._guard.keep_alive(self._loop, task.stillness)
             self._begin_beats()
 
@@ -199,7 +199,7 @@ class Session:
         self._queue.put(self._start, start)
 
     def _start(self, start: messages.Start) -> None:
-        """Start the run, unless a signal that came before ends this node's part."""
+        """Start the run, unless an earlier signal ends this node's part."""
         run = self._run
         if run is None or self._state.leaves:
             return
@@ -207,8 +207,8 @@ class Session:
         self._guard.keep_alive(self._loop, task.stillness, "" if task.held else task.job_id)
         self.spare()
         run.open_to_store()
-        # The runner then starts the other nodes, which must not connect to our own listener. A
-        # heartbeat says nothing of that: it may have been sent before.
+        # The runner now starts the other nodes, which must not connect to our own listener. A
+        # heartbeat does not tell that: it may have been sent earlier.
         self._send(frames.pack(frames.OPENED))
         self._heartbeats.beat()
         if self._link.open:
@@ -216,7 +216,7 @@ class Session:
         self._looked = True
 
     def _on_peers(self, body: bytes) -> None:
-        """Keep what comes before a JOB has been checked; the newest is for all that follow."""
+        """Keep the peers for this JOB and later ones; tell the run, if its checks are done."""
         self._peers = body
         if self._run is not None and self._run.task.part and not self._checks.making:
             self._run.tell_peers(body)
@@ -251,7 +251,7 @@ class Session:
         self._side_services.handlers[kind](body)
 
     def _on_lease_without_job(self, body: bytes) -> None:
-        """Count the runner's silence on a spare node."""
+        """Start to watch the runner's silence on a spare node."""
         from ...control import role_messages
 
         lease = messages.unpack(role_messages.Lease, body).seconds
@@ -264,7 +264,7 @@ class Session:
         self._begin_beats()
 
     def _on_question(self, body: bytes) -> None:
-        """Have a question answered; what does so is imported for the first one."""
+        """Answer a question; the code for that is imported for the first one."""
         if self._questions is None:
             from ..doors import QUESTIONS
             from ..questions.answers import NodeQuestions, QuestionContext
@@ -281,7 +281,7 @@ class Session:
         self._on_lost(reason)
 
     def _on_beat(self, _body: bytes) -> None:
-        """Answer the first beat with ours: the runner uses its nodes, this one later or never."""
+        """Answer the first beat with our own: the runner uses its nodes now, or later."""
         if self._heartbeats.lease and not self._heartbeats.beating:
             self._begin_beats()
 
@@ -293,11 +293,11 @@ class Session:
         self._heartbeats.on_lease(body)
 
     def _on_silence(self, reason: str) -> None:
-        self.tell_why(reason)  # it arrives if the network is only slow
+        self.tell_why(reason)  # this arrives if the network is only slow
         self._give_up(reason)
 
     def _show_life(self) -> None:
-        """Do what is due for heartbeats while workers are started, and the loop does not run."""
+        """Send due heartbeats while workers are being started, when the loop does not run."""
         if self._run is not None and self._heartbeats.is_due:
             self._link.receive()
             self._heartbeats.beat()
@@ -344,7 +344,7 @@ class Session:
             run.signal_all(number)
 
     def _when_settled(self, run: NodeRun, number: int, act: Callable[[], None]) -> None:
-        """Act on a signal of the runner; if it may also reach this node directly, wait for that."""
+        """Act on a signal of the runner; first wait for one that may reach this node directly."""
 
         def settled() -> None:
             if self._signals.undecided(number):
@@ -369,15 +369,15 @@ class Session:
             self._tell_undecided()
 
     def _tell_undecided(self) -> None:
-        """Tell the runner of a signal that may be why workers end, before it hears of their ends.
+        """Tell the runner of an undecided signal before it hears of worker exits.
 
-        They may have got it themselves, and end before it is known whether they have.
+        Workers may have received the signal themselves, and may end before that is known.
         """
         for number in ENDS.intersection(self._signals.all_undecided()):
             self._handle(self._state.signal_heard, number)
 
     def _reap(self) -> None:
-        """Reap every child that has ended, and tell whoever may have started it."""
+        """Reap all children that have ended, and report them to everything that starts children."""
         self._tell_undecided()
         reaped = processes.reap()
         for one in (self._run, self._side_services, self._questions, self._checks):
@@ -385,7 +385,7 @@ class Session:
                 one.on_reaped(reaped)
 
     def _on_signal(self, number: int, delivered: bool) -> None:
-        """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""
+        """Act on a scheduler's signal; with `delivered`, the workers have already received it."""
         if self._side_services is not None:
             self._side_services.on_signal(number, delivered=delivered, ends=number in ENDS)
         if number == signal.SIGQUIT:
@@ -396,12 +396,12 @@ class Session:
             self._active.signal_all(number)
 
     def _show(self) -> None:
-        """Print the workers of this node, if it has joined by itself (SIGQUIT)."""
+        """Print the workers of this node, if it has joined by itself (on SIGQUIT)."""
         if self._joined and self._active:
             here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._active.workers)
             tell(f"on this node: {here}; Ctrl-\\ on node 0 shows all")
 
-    # -- what its state decides (`SessionActions`) --------------------------------------------
+    # -- decisions of its state (`SessionActions`) --------------------------------------------
 
     def tell_why(self, reason: str, number: int = signal.SIGKILL) -> None:
         """Tell the runner why this node leaves, and by which signal."""
@@ -420,30 +420,30 @@ class Session:
             self._run.abandon(reason)
 
     def close_services(self) -> None:
-        """End commands and lanes."""
+        """Close commands and lanes."""
         if self._side_services is not None:
             self._side_services.close()
 
     def clear(self) -> None:
-        """End the checks of a JOB, and answers."""
+        """Cancel the checks of a JOB, and answers to questions."""
         self._checks.close()
         if self._checks.pids and not (self._run and self._run.leaves_background):
             self.spare(self._checks.pids)
         if self._questions is not None:
             self._questions.close()
         if self._run is not None and (self._run.looks or not self._looked):
-            self._run.end_leftovers()  # it has not started workers, which is when it looks
+            self._run.end_leftovers()  # a run without workers has not looked for leftovers
 
     def let_stay(self) -> None:
-        """Have the guard let stay what the run has left running."""
+        """Tell the guard to leave the run's remaining processes alone."""
         self._guard.let_stay()
 
     def spare(self, pids: Collection[int] = ()) -> None:
-        """Have the guard leave alone these, such as wait for a disk, and what earlier runs left."""
+        """Tell the guard to leave alone these pids, and processes that earlier runs left."""
         self._guard.spare({*(self._run.former if self._run else ()), *pids})
 
     def tell_left(self) -> None:
-        """Print what could not be stopped: the runner cannot be told."""
+        """Print the processes that could not be stopped, as the runner cannot be told."""
         for words in self._run.left if self._run is not None else ():
             tell(f"could not be stopped: {words}")
 

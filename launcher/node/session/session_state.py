@@ -1,7 +1,7 @@
-"""The state of a node's session: decides, of all that happens on the line, what follows.
+"""The state of a node's session: decides the reaction to each event.
 
-It serves one run after another until the runner ends it or is lost, a signal ends this node's part,
-or the guard dies. Nothing here sends, stops or waits: that is done by `SessionActions`.
+A session serves one run after another until the runner ends it or is lost, a signal ends this
+node's part, or the guard dies. Nothing here sends, stops or waits: `SessionActions` does.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class SessionPhase(Enum):
     """The phase of a session.
 
     Attributes:
-        SERVING: it serves one run after another.
-        LEAVING: it waits for the end of the active run; no other run follows.
-        DISMISSED: the same, but the runner has ended it: the run is killed.
-        CLEARING: it waits for the end of what it has started beside its runs, and of what is sent.
+        SERVING: runs are served, one after another.
+        LEAVING: the active run is ending; no other run follows.
+        DISMISSED: the active run is being killed, because the runner has ended the session.
+        CLEARING: runs have ended; commands, lanes and unsent messages are left.
         OVER: the process ends.
     """
 
@@ -37,19 +37,19 @@ class SessionPhase(Enum):
 
 
 class SessionSnapshot(NamedTuple):
-    """The surroundings of a session when something happens.
+    """The facts around a session at an event.
 
     Attributes:
         active: whether processes of a run may be running.
-        ended: whether the newest run has ended, and none is being checked.
-        grace: seconds that the run's workers have by its job.
+        ended: whether the newest run has ended, and no other is being checked.
+        grace: the grace period of the job's workers, in seconds.
         by_engine: whether an engine has started this node.
-        held: whether the newest run is one of a held node.
-        background: whether processes that it has left running may stay.
-        stuck: its children that wait for a disk.
-        open: whether the runner can be told anything.
+        held: whether the newest run is on a held node.
+        background: whether the run's remaining processes may stay.
+        stuck: children that wait for a disk.
+        open: whether messages can reach the runner.
         unsent: bytes that wait for the runner to read.
-        services: whether there is a command or a lane.
+        services: whether there are commands or lanes.
     """
 
     active: bool
@@ -81,34 +81,34 @@ if TYPE_CHECKING:
             """Stop the workers, and discard their output."""
 
         def close_services(self) -> None:
-            """End commands and lanes; `SessionState.cleared` follows."""
+            """Close commands and lanes; `SessionState.cleared` follows."""
 
         def clear(self) -> None:
-            """End the checks of a JOB, and requests about this machine."""
+            """Cancel the checks of a JOB, and requests about this machine."""
 
         def let_stay(self) -> None:
-            """Have the guard let stay what the run has left running."""
+            """Tell the guard to leave the run's remaining processes alone."""
 
         def spare(self, pids: Collection[int]) -> None:
-            """Have the guard leave these alone, and what earlier runs have left."""
+            """Tell the guard to leave alone these pids, and processes that earlier runs left."""
 
         def tell_left(self) -> None:
-            """Print what could not be stopped: the runner cannot be told."""
+            """Print the processes that could not be stopped, as the runner cannot be told."""
 
         def exit(self) -> None:
             """End this process."""
 
 
 class SessionState:
-    """A session, from its line to its end.
+    """A session, from its start to its end.
 
     Attributes:
         phase: its phase.
-        code: the exit code for this process.
+        code: the exit code of this process.
     """
 
     def __init__(self, do: SessionActions) -> None:
-        """Begin without a run; `do` carries out what is decided."""
+        """Start without a run; `do` carries out decisions."""
         self.phase = SessionPhase.SERVING
         self.code = 0
         self._do = do
@@ -116,11 +116,11 @@ class SessionState:
 
     @property
     def leaves(self) -> bool:
-        """Whether nothing more is started."""
+        """Whether nothing more may be started."""
         return self.phase in {SessionPhase.CLEARING, SessionPhase.OVER}
 
     def runner_lost(self, now: SessionSnapshot, reason: str) -> None:
-        """Leave without the runner."""
+        """Leave, because the runner is lost."""
         if self.phase is SessionPhase.DISMISSED:
             return
         if now.services:
@@ -137,10 +137,9 @@ class SessionState:
             self._end(now)
 
     def runner_ended(self, now: SessionSnapshot, code: int | None) -> None:
-        """Leave; what still runs is killed, which the guard does only if it lives.
+        """Kill the active run, and leave, because the runner has ended the session.
 
-        The runner has ended the session; `code` is the exit code for this process, None for its
-        own.
+        `code` is the exit code of this process; None keeps its own.
         """
         if self.phase is SessionPhase.DISMISSED:
             return
@@ -153,18 +152,18 @@ class SessionState:
             self._end(now)
 
     def signal_heard(self, now: SessionSnapshot, number: int) -> None:
-        """Tell of a scheduler's signal before the ends of workers that it explains.
+        """Report a scheduler's signal to the runner before the worker exits that it explains.
 
-        It ends this node's part: `signal_came` follows.
+        `signal_came` follows, and ends this node's part.
         """
         if now.active and not self._told and self.phase is not SessionPhase.DISMISSED:
             self._told = number
             self._do.tell_why(_reason(number), number)
 
     def signal_came(self, now: SessionSnapshot, number: int, *, delivered: bool) -> None:
-        """End this node's part by a scheduler's signal.
+        """End this node's part because of a scheduler's signal.
 
-        With `delivered`, the workers have got it as well.
+        With `delivered`, the workers have already received it.
         """
         if self._leave(now, _reason(number), number):
             self._do.stop_run(number, now.grace, delivered=delivered)
@@ -172,8 +171,8 @@ class SessionState:
     def guard_died(self, now: SessionSnapshot) -> None:
         """Leave at once: without the guard, the death of this process would leave orphans.
 
-        An engine that ends kills the guards of all nodes, as it knows no other processes. Then
-        nothing is wrong here, and the workers have their grace period.
+        An engine that ends kills the guards of all nodes: it knows no other processes. The workers
+        then get their grace period, as nothing is wrong here.
         """
         if self.phase is SessionPhase.DISMISSED:
             return
@@ -183,7 +182,7 @@ class SessionState:
             self._do.stop_run(signal.SIGTERM, grace, reason=reason)
 
     def _leave(self, now: SessionSnapshot, reason: str, number: int) -> bool:
-        """Serve no other run; return whether one is to be stopped, or end the session now."""
+        """Accept no other run; return whether a run must be stopped, or else end the session."""
         if self.phase is SessionPhase.DISMISSED:
             return False
         if (now.active or now.ended) and number != self._told:
@@ -195,7 +194,7 @@ class SessionState:
         return now.active
 
     def run_ended(self, now: SessionSnapshot) -> None:
-        """Wait for another run, or end the session if none follows."""
+        """Wait for the next run, or end the session if none follows."""
         if now.background:
             self._do.let_stay()
         elif now.stuck:
@@ -206,15 +205,15 @@ class SessionState:
         elif self.phase is SessionPhase.DISMISSED:
             self._end(now)
         elif self.phase is SessionPhase.LEAVING and now.held:
-            self._end(now)  # the runner keeps the line, for runs that this session cannot serve
+            self._end(now)  # the runner keeps the line for runs that this session cannot serve
 
     def cleared(self, now: SessionSnapshot) -> None:
-        """Go on with the end: commands and lanes have ended, or all was sent that waited."""
+        """Continue the end: commands and lanes have ended, or all messages have been sent."""
         if self.phase is SessionPhase.CLEARING:
             self._end(now)
 
     def _end(self, now: SessionSnapshot) -> None:
-        """End the session, as soon as nothing runs beside its runs, and all is sent."""
+        """End the session once nothing runs beside its runs, and all messages have been sent."""
         over = not now.services and not now.unsent
         self.phase = SessionPhase.OVER if over else SessionPhase.CLEARING
         self._do.clear()

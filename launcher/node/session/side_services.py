@@ -1,4 +1,4 @@
-"""What a session runs beside its runs: commands and lanes, imported when there is one."""
+"""Commands and lanes of a session, beside its runs; imported for the first one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SideServices:
     """The commands and lanes of a session.
 
     Attributes:
-        handlers: what to do with the runner's frames about them.
+        handlers: the handlers of the runner's frames for commands and lanes.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class SideServices:
         signals: SignalDeduplicator,
         ended: Callable[[], None],
     ) -> None:
-        """Begin with none; `ended` is called whenever none is left."""
+        """Create without commands and lanes; `ended` is called whenever the last one has ended."""
         self._ended = ended
         self._commands = Commands(loop, link.send, self._on_end)
         self._lanes = Lanes(loop, link, signals, self._on_end)
@@ -44,12 +44,12 @@ class SideServices:
 
     @property
     def pids(self) -> set[int]:
-        """Their processes that are children of this one, which do not belong to any run here."""
+        """The children of this process for commands and lanes, which belong to no run."""
         return self._commands.pids | self._lanes.pids
 
     @property
     def over(self) -> bool:
-        """Whether none is left."""
+        """Whether no command and no lane is left."""
         return self._commands.over and self._lanes.over
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
@@ -62,7 +62,7 @@ class SideServices:
         self._lanes.on_signal(number, delivered=delivered, ends=ends)
 
     def close(self) -> None:
-        """End all of them; `ended` is called when none is left."""
+        """Stop all commands and lanes; `ended` is called after the last one."""
         self._commands.close()
         self._lanes.close()
 

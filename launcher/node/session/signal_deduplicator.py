@@ -1,11 +1,11 @@
-"""Signals that reach a node, and whether the workers have already got them.
+"""Signals that reach a node, and whether the workers have received them already.
 
-A scheduler's signal may reach only the guard, which is the process that the scheduler has started
-(Slurm with proctrack/cgroup, mpirun), or every process below it, including the workers (Slurm with
-proctrack/linuxproc). In the first case it must be passed to the workers, in the second it must not
-be passed again. The node launcher has its own session, so a signal that reaches both it and the
-guard has reached all processes, but for workers that were just being started. The runner may get
-the same signal and ask to pass it on as well.
+A scheduler's signal may reach only the guard, which is the process that the scheduler started
+(Slurm with proctrack/cgroup, mpirun). Then it must be passed to the workers. Or it may reach every
+process below the guard, including the workers (Slurm with proctrack/linuxproc). Then it must not be
+passed again. The node launcher is in a session of its own. A signal that reaches both it and the
+guard has reached all processes, except perhaps workers that were just being started. The runner may
+get the signal as well, and ask to pass it on.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     Way = Literal["guard", "launcher"]
 
 TOGETHER = 0.25
-"""Seconds within which one signal reaches all processes of a node, on a busy machine too. Slurm
-sends some twice, two milliseconds apart."""
+"""Seconds within which one signal reaches all processes of a node, even on a busy machine. Slurm
+sends some signals twice, two milliseconds apart."""
 
 YOUNG = 0.01
-"""Seconds after their start for which workers may have been missed: they were not listed yet."""
+"""Age in seconds below which workers may have missed a signal: they were not listed yet."""
 
 RECENT = 2.0
-"""Seconds for which a signal that comes in another way is still the same one."""
+"""Seconds within which a signal that arrives by another way counts as one signal."""
 
 
 class _ReceivedSignal:
-    """A signal that has come, and maybe will come in other ways, too.
+    """A received signal, which may still arrive by other ways.
 
     Attributes:
-        ways: in which it has come.
-        acted_at: when it was acted on; None before.
+        ways: the ways by which it arrived.
+        acted_at: the time of action; None before.
     """
 
     def __init__(self, timer: Timer, *, missed: bool) -> None:
@@ -46,15 +46,15 @@ class _ReceivedSignal:
 
     @property
     def reached_all(self) -> bool:
-        """Whether the workers have got it as well."""
+        """Whether the workers have received it as well."""
         return len(self.ways) == 2 and not self._missed
 
 
 class SignalDeduplicator:
-    """Acts once on each signal, even if it comes in several ways."""
+    """Acts once on each signal, even if the signal arrives by several ways."""
 
     def __init__(self, loop: Loop, act: Callable[[int, bool], None]) -> None:
-        """Call `act` with each signal, and whether the workers have got it, once that is known."""
+        """Call `act` with each signal and whether the workers received it, once that is known."""
         self._loop = loop
         self._act = act
         self._received: dict[int, _ReceivedSignal] = {}
@@ -77,30 +77,30 @@ class SignalDeduplicator:
         return None if at is not None and self._loop.clock() - at >= RECENT else one
 
     def reached_workers(self, number: int) -> bool:
-        """Return whether the workers have just got this signal from outside."""
+        """Return whether the workers have just received this signal from outside."""
         one = self._recent(number)
         return one is not None and one.acted_at is not None and one.reached_all
 
     def undecided(self, number: int) -> bool:
-        """Return whether this signal has come, and it is not known yet where."""
+        """Return whether this signal has arrived, but not yet whether the workers received it."""
         return number in self.all_undecided()
 
     def all_undecided(self) -> list[int]:
-        """Return the signals that have come, and of which it is not known yet where."""
+        """Return the signals that have arrived, but may or may not have reached the workers."""
         return [number for number, one in self._received.items() if one.acted_at is None]
 
     def handled(self, number: int) -> bool:
-        """Return whether this signal has just come from outside: the workers get it, or have."""
+        """Return whether this signal has just arrived from outside, and needs no forwarding."""
         return self._recent(number) is not None
 
     def settle(self) -> None:
-        """Act now on all signals so far and forget them: workers that start now have got none."""
+        """Act on all signals so far and forget them: workers that start now have received none."""
         for number in self.all_undecided():
             self._decide(number)
         self._received.clear()
 
     def started(self) -> None:
-        """Record that workers were started: a signal that comes now may have missed them."""
+        """Record a start of workers, which may miss a signal that arrives now."""
         self._young_until = self._loop.clock() + YOUNG
 
     def _decide(self, number: int) -> None:

@@ -1,8 +1,8 @@
-"""A process above one command, which cleans up after it: a fork of the node launcher.
+"""The supervisor of one command: a fork of the node launcher that cleans up after the command.
 
-It adopts what the command leaves behind, so nothing of it becomes a child of the node launcher, and
-ends it when the command has ended. It passes signals on to the command's process group: it is the
-parent, so that group cannot have been reused.
+It adopts the processes that the command leaves behind, which otherwise would become children of
+the node launcher, and stops them at its end. It passes signals to the command's process group. As
+the parent, it knows that the group's id has not been reused.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from ..workers.spawn import WorkerSpec
 
 STARTED, FAILED, ENDED = b"started ", b"failed ", b"ended "
-"""Messages of a supervisor: with three descriptors, our ends of the command's streams; with the
-reason; with the wait status."""
+"""Messages of a supervisor. The first carries three descriptors: our ends of the command's streams;
+the second the reason; the third the wait status."""
 
 
 def supervise(spec: WorkerSpec) -> tuple[int, socket.socket]:
-    """Start a command below a supervisor; return the pid of that, and a socket to it.
+    """Start a command below a supervisor; return the supervisor's pid, and a socket to it.
 
     The supervisor sends messages over the socket, and receives signal numbers, one byte each.
-    SIGKILL ends all processes of the command.
+    The number of SIGKILL ends all processes of the command.
 
     Raises:
-        OSError: there is no room for another process, or no descriptor left.
+        OSError: another process cannot be created, or no descriptor is left.
     """
     ours, theirs = system.socketpair(socket.SOCK_SEQPACKET)
     parent = system.getpid()
@@ -52,8 +52,8 @@ def supervise(spec: WorkerSpec) -> tuple[int, socket.socket]:
 
 
 def _become(spec: WorkerSpec, parent: int, line: socket.socket) -> NoReturn:
-    """Turn the fork into a supervisor; never returns."""
-    gc.disable()  # objects of the node launcher would close descriptors that are new here
+    """Turn the fork into a supervisor; never return."""
+    gc.disable()  # collected objects of the node launcher would close new descriptors
     try:
         processes.die_with_parent(signal.SIGKILL)
         system.set_wakeup_fd(-1)
@@ -70,7 +70,7 @@ def _become(spec: WorkerSpec, parent: int, line: socket.socket) -> NoReturn:
 
 
 def _close_all_but(kept: int) -> None:
-    """Close what the node launcher has open, above all its control line."""
+    """Close all descriptors of the node launcher except 0 to 2 and `kept`."""
     for fd in map(int, system.listdir("/proc/self/fd")):
         if fd > 2 and fd != kept:
             with suppress(OSError):  # the descriptor of /proc/self/fd itself
@@ -87,7 +87,7 @@ class _Supervisor:
         self._stopping = False
 
     def run(self, spec: WorkerSpec) -> None:
-        """Start the command, wait for its end, and end what it leaves; exits."""
+        """Start the command, wait for its end, stop its leftovers, and exit."""
         try:
             command = spawn(spec)
         except (SpawnFailed, OSError) as error:
@@ -106,11 +106,11 @@ class _Supervisor:
         system.exit_now(0)
 
     def _over(self) -> bool:
-        """Return whether it has ended; what it leaves has time to end if it is being stopped."""
+        """Return whether the command has ended; a stop gives its leftovers time to end."""
         return self._status is not None and not (self._stopping and processes.children())
 
     def _receive(self) -> None:
-        """Pass on signals; the end of the line is the end of the node launcher."""
+        """Pass on signals; the end of the line means the end of the node launcher."""
         numbers = received(self._line)
         if not numbers:
             system.exit_now(INTERNAL)

@@ -1,4 +1,4 @@
-"""Where workers are in their code, read in a child of the node launcher: it may take any time."""
+"""The stacks of workers, read in a child of the node launcher: reading may block."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _read(
     readings = {one.pid: Reading(problem=_obstacle(one, pids)) for one in members}
     free = [one for one in members if not readings[one.pid].problem]
     readings |= {one.pid: MISSING for one in free}
-    if not ask.native:  # which py-spy alone can read
+    if not ask.native:  # native code only py-spy can read
         readings |= _written((one for one in free if faults.goes_first(one.pid)), until)
     able = [one for one in free if programs[one.rank] and readings[one.pid].problem]
     readings |= py_spy.read(
@@ -86,7 +86,7 @@ def _read(
 
 
 def _written(members: Iterable[Member], until: float) -> dict[int, Reading]:
-    """Return the stacks that those of these processes write themselves that can do so."""
+    """Return the stacks that some of these processes can write themselves."""
     able = [one for one in members if one.state in ANSWERS]
     return {
         pid: Reading(threads, "faulthandler") for pid, threads in faults.read(able, until).items()
@@ -99,7 +99,7 @@ def _told(
     readings: Mapping[int, Reading],
     frames: Mapping[int, tuple[str, ...]],
 ) -> dict[int, Reading]:
-    """Return the main threads' stacks that workers report, where nothing else could read them.
+    """Return the main threads' stacks reported by workers, where no reader succeeded.
 
     Without py-spy, this covers running processes, such as those waiting for a CUDA kernel.
     """
@@ -117,7 +117,7 @@ def _main_thread(member: Member, frames: tuple[str, ...]) -> ThreadStack:
 
 
 HALTED = frozenset("TtZX")
-"""States in which no thread of a process runs, so that none answers."""
+"""States in which no thread of a process runs, or could answer."""
 
 ANSWERS = frozenset("RS")
 """States in which a process can handle a signal."""

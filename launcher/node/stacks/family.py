@@ -63,7 +63,7 @@ def _member(rank: int, pid: int) -> Member:
         rank=rank,
         pid=pid,
         parent=int(facts["PPid"]),
-        # Reading the command line of a process in D state may take as long as that state.
+        # Reading the command line of a process in state D may block as long as the state lasts.
         command=facts["Name"] if state in "DZ" else command(pid, SHOWN) or facts["Name"],
         state=state,
         waits_in=_waits_in(pid),

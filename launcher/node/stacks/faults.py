@@ -1,4 +1,4 @@
-"""Stacks that Python itself writes on a signal (`faulthandler`), where py-spy cannot read them.
+"""Stacks that Python writes itself on a signal (`faulthandler`), where py-spy cannot read them.
 
 The signal is sent only to processes that handle it and have the file of the hook open: it would
 kill others. It could also kill running processes: faulthandler follows the frames of all threads
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     Turns: TypeAlias = dict[str, tuple[str | None, ...]]
 
 QUIET = 0.03
-"""Seconds without another byte after which a process has written all of its stacks."""
+"""Seconds without output after which a process has written all of its stacks."""
 
 STEP = 0.005
-"""Seconds between two looks at what has been written."""
+"""Seconds between two checks of the written text."""
 
 YOUNG = 0.5
 """Seconds for which a new process gets no signal: it may be about to execute a program, which would
@@ -44,13 +44,13 @@ REST = 0.03
 """Seconds for which no thread of a process has run when it gets the signal."""
 
 TRIES = 5
-"""Looks for such seconds: threads of NCCL run every 0.1 s."""
+"""Number of checks for these seconds: threads of NCCL run every 0.1 s."""
 
 FIRST_OF_3 = 14
 """The minor version of Python 3 from which on a process is asked before py-spy reads it."""
 
 LARGEST = 4 << 20
-"""Bytes of the stacks of one process that are read."""
+"""Maximum bytes read of one process's stacks."""
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -61,7 +61,7 @@ _FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 
 
 def read(members: Iterable[Member], until: float) -> dict[int, tuple[ThreadStack, ...]]:
-    """Return the stacks of those of these processes that are at rest and write them, by pid."""
+    """Return, by pid, the stacks of those processes that are idle and can write them."""
     left = list(members)
     found: dict[int, tuple[ThreadStack, ...]] = {}
     for _ in range(TRIES):
@@ -131,9 +131,9 @@ def _texts(pids: Iterable[int], until: float) -> dict[int, str]:
 
 
 def goes_first(pid: int) -> bool:
-    """Return whether a process had better write its stacks itself, if it is at rest.
+    """Return whether a process should write its stacks itself, if it is idle.
 
-    py-spy knows how versions of Python lie in memory, one by one: 0.4.1 could not read 3.14.
+    py-spy knows the memory layout of each version of Python: 0.4.1 could not read 3.14.
     """
     _, version = memory_files.find(pid, hook.STACKS)
     major, _, minor = version.partition(".")
@@ -145,7 +145,7 @@ def _ask(pid: int) -> memory_files.MemoryFile | None:
     number, _ = memory_files.find(pid, hook.STACKS)
     if number < 0:
         return None
-    with suppress(OSError, ValueError, KeyError):  # it has ended, or is another user's by now
+    with suppress(OSError, ValueError, KeyError):  # it has ended, or now belongs to another user
         fd = system.pidfd_open(pid)
         try:
             if _age(pid) > YOUNG and handles(pid, hook.SIGNAL):
@@ -167,7 +167,7 @@ def handles(pid: int, number: int) -> bool:
     """Return whether a process has a handler for a signal (SigCgt in proc(5)).
 
     Raises:
-        OSError, ValueError, KeyError: that is not known.
+        OSError, ValueError, KeyError: the handlers are not known.
     """
     return bool(int(status(pid)["SigCgt"], 16) >> (number - 1) & 1)
 

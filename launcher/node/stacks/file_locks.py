@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 FILE = "/proc/locks"
 
 _LOCK = re.compile(r"(\d+): ( *-> +)?\w+ +\w+ +\w+ +(-?\d+) ")
-"""The number of a lock, whether a process waits for it, and that process or the holder: -1 where an
-open file holds it, 0 for a process that cannot be seen from here (proc(5))."""
+"""The number of a lock, whether a process waits for it, and that process or the holder: -1 for an
+open file, 0 for a process that is not visible from here (proc(5))."""
 
 
 def holders() -> dict[int, int]:
@@ -23,7 +23,7 @@ def holders() -> dict[int, int]:
 
 
 def held(lines: Iterable[str]) -> Iterable[tuple[int, int]]:
-    """Yield processes that wait, and for which. Pure."""
+    """Yield waiting processes, each with the process that it waits for. Pure."""
     holder = 0
     for line in lines:
         match = _LOCK.match(line)

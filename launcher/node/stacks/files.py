@@ -41,7 +41,7 @@ def save(stacks: StacksAnswer, workers: Sequence[Process]) -> str:
 
 
 def path_of(errors: str) -> str:
-    """Return the file for stacks next to that for errors, "" if that one is in memory."""
+    """Return the file for stacks next to that for errors; "" if errors are in memory."""
     folder, name = os.path.split(errors)
     if not folder or folder.startswith("/proc/"):
         return ""

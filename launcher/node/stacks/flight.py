@@ -69,7 +69,7 @@ def collectives(told: Records) -> tuple[Collective, ...]:
 
 
 def main_threads(told: Records) -> dict[int, tuple[str, ...]]:
-    """Return the stacks of the main threads of those workers that have told theirs, by rank."""
+    """Return the main threads' stacks that workers have reported, by rank."""
     found = ((rank, recorded.frames(one)) for rank, every in told.items() for one in every)
     return {rank: frames for rank, frames in found if frames}
 
@@ -103,7 +103,7 @@ def _parsed(data: bytes) -> list[object]:
 
 
 def _dump(worker: Process) -> object:
-    """Return the dump of NCCL's watchdog for this worker, None if there is none."""
+    """Return the dump of NCCL's watchdog for this worker; None if there is none."""
     prefix = worker.spec.env.get(DUMP.encode(), b"")
     if not prefix:
         return None

@@ -22,11 +22,11 @@ class Limits(NamedTuple):
 
 
 STEPS = (Limits(150, 300), Limits(80, 60), Limits(40, 20), Limits(20, 6), Limits(10, 1))
-"""The first of these is used with which an answer is small enough, else the last one."""
+"""The limits, in order: the first that makes an answer small enough is used, else the last."""
 
 
 def fitting(stacks: StacksAnswer) -> StacksAnswer:
-    """Return stacks that are small enough to be sent; what has been left out says so."""
+    """Return stacks small enough to be sent; omissions are marked."""
     for limits in STEPS:
         cut = _cut(stacks, limits)
         if len(json.dumps(cut)) <= LARGEST:

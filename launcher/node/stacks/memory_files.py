@@ -11,9 +11,9 @@ _PREFIX, _SUFFIX = "/memfd:", " (deleted)"
 
 
 def find(pid: int, name: str) -> tuple[int, str]:
-    """Return the descriptor in that process, and the rest of the name, of a file that begins so.
+    """Return the descriptor of a file in that process, found by prefix, and the rest of its name.
 
-    (-1, "") is returned if there is none: the process is no worker with a hook, or has closed it.
+    Return (-1, "") if there is none: the process is no worker with a hook, or has closed it.
     """
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):
@@ -26,14 +26,14 @@ def find(pid: int, name: str) -> tuple[int, str]:
 
 
 class MemoryFile:
-    """Such a file, opened by this process.
+    """A file in the memory of a worker, opened by this process.
 
     Raises:
         OSError: this process must not open it.
     """
 
     def __init__(self, pid: int, number: int) -> None:
-        """Open what the process has open under this number, and empty it."""
+        """Open the file that the process has under this number, and empty it."""
         self._fd = system.open_fd(f"/proc/{pid}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
         system.truncate(self._fd, 0)
 
@@ -47,6 +47,6 @@ class MemoryFile:
         return system.fstat(self._fd).st_size
 
     def close(self) -> None:
-        """Give its memory back, and close it."""
+        """Free the file's memory, and close it."""
         system.truncate(self._fd, 0)
         system.close(self._fd)

@@ -1,4 +1,4 @@
-"""The waits of processes on the network, and the bytes they have received, from the kernel.
+"""The waits of processes on the network, and their received bytes, from the kernel.
 
 A stack does not tell the object of a wait: `accept` may serve clients or the process's own data
 loader, and asyncio's loop may watch nothing at all. The kernel knows: the descriptor is in
@@ -43,8 +43,8 @@ _OWN = ("/pymp-", "listener-")
 """Parts of the paths at which `multiprocessing` listens for processes of the job."""
 
 _INFO = struct.Struct("=8xI32xI4xI72xQ")
-"""Of `struct tcp_info`: the timeout for sending again, 0 only from a kernel that does not tell;
-milliseconds since data was last sent, and received; and the bytes that have been received."""
+"""Of `struct tcp_info`: the retransmission timeout, 0 only from a kernel that does not report it;
+milliseconds since data was last sent, and received; and the number of received bytes."""
 
 _READS, _WAITS, _POLLS = "reads", "waits", "polls"
 
@@ -68,13 +68,13 @@ _POLLED = struct.Struct("=ihh")
 """`struct pollfd`: a descriptor, and events."""
 
 _MOST_POLLED = 64
-"""Descriptors in such a list; longer ones are not looked at."""
+"""Maximum descriptors in such a list; longer ones are ignored."""
 
 _GLOO = 64, 10
 """Events and milliseconds of gloo's calls of epoll_wait (`gloo/transport/tcp/loop.cc`)."""
 
 _TORCH = ("pt_", "gloo", "NCCL")
-"""Prefixes of the names of torch's threads that serve other ranks."""
+"""Name prefixes of torch's threads that serve other ranks."""
 
 
 class Sockets(NamedTuple):
@@ -82,8 +82,8 @@ class Sockets(NamedTuple):
 
     Attributes:
         listening: the port of each that listens; a Unix socket has none.
-        received: the bytes that each TCP connection has received.
-        quiet: the seconds for which nothing has gone over each, where that is known.
+        received: the bytes received by each TCP connection.
+        quiet: the seconds without data on each connection, where known.
         peers: the port of the other end of each TCP connection.
         accepted: the connections to a port, or a path, that listens.
     """
@@ -200,7 +200,7 @@ def _sockets_of(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def _waits(pid: int, files: dict[int, int]) -> Iterator[tuple[int, _Wait]]:
-    """Yield the waits of a process's threads, without those with which torch serves ranks."""
+    """Yield the waits of a process's threads, without torch's threads that serve ranks."""
     folder = f"/proc/{pid}/task"
     with suppress(OSError):  # it has ended
         for task in islice(system.listdir(folder), MOST_THREADS):
@@ -241,10 +241,10 @@ def _watched(pid: int, number: int) -> tuple[int, ...]:
 def _polled(pid: int, address: int, count: int) -> tuple[int, ...]:
     """Return the descriptors in a list in the memory of a process.
 
-    A call with an empty list may have any address.
+    The address is arbitrary in a call with an empty list.
 
     Raises:
-        OSError: nobody may read it, or it is not there.
+        OSError: the memory is not readable, or not mapped.
     """
     if not 0 < count <= _MOST_POLLED or address >> 63:
         return ()

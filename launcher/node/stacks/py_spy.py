@@ -34,10 +34,10 @@ OWN = f"({FOLDER}/sitecustomize.py:"
 """Text in a frame of the worker's hook."""
 
 AT_ONCE = max(16, os.cpu_count() or 1)
-"""Most of them at a time: where workers use all CPUs, each gets its own share of them."""
+"""Maximum number of running readers: where workers use all CPUs, each reader needs a share."""
 
 LARGEST = 16 << 20
-"""Bytes that one of them may print."""
+"""Maximum bytes of output of one reader."""
 
 NO_PYTHON = "it is not running Python"
 
@@ -53,8 +53,8 @@ class Reading(NamedTuple):
 
     Attributes:
         threads: the stacks of its threads.
-        source: the reader, "" if there is none.
-        problem: why there are no stacks, "" if there are.
+        source: the reader; "" if there is none.
+        problem: why there are no stacks; "" if there are.
     """
 
     threads: tuple[ThreadStack, ...] = ()
@@ -65,7 +65,7 @@ class Reading(NamedTuple):
 def find(worker: Process) -> bytes:
     """Return py-spy on our own PATH, or next to the Python of the worker or our own; b"" for none.
 
-    Other users may have put one next to other programs of workers, or on a worker's own PATH.
+    Other folders may hold a py-spy of other users: those of a worker's PATH, or of its programs.
     """
     folders = executable.own_folders(os.fsdecode(worker.spec.python))
     return os.fsencode(executable.find(NAME, folders))
@@ -79,7 +79,7 @@ def read(
     Args:
         members: the most important ones first.
         native: whether to read frames of C and C++ code as well.
-        until: when to stop, on the monotonic clock.
+        until: the time to stop, on the monotonic clock.
     """
     waiting = list(members)
     running: list[_Running] = []
@@ -101,7 +101,7 @@ def read(
 
 
 class _Running:
-    """One of them at work."""
+    """A running reader."""
 
     def __init__(self, member: Member, program: bytes, *, native: bool) -> None:
         self.member = member
@@ -125,7 +125,7 @@ class _Running:
             system.close(fd)
 
     def reading(self) -> Reading:
-        """Return its result, once it has ended."""
+        """Return the result, once py-spy has ended."""
         with suppress(ChildProcessError):  # it was killed
             system.waitpid(self._process.pid, 0)
         try:
@@ -137,7 +137,7 @@ class _Running:
         return Reading(tuple(one for one in found if not is_own(one)), "py-spy")
 
     def kill(self) -> None:
-        """End it; a process that it has stopped, or was about to stop, goes on."""
+        """Kill py-spy, and resume a process that it has stopped or was about to stop."""
         processes.send(self._process.pid, signal.SIGKILL)
         while self.open:
             system.close(self.open.pop())
@@ -147,7 +147,7 @@ class _Running:
 
 
 def _continue(member: Member) -> None:
-    """Let a process go on; a stop that it has not seen yet is cancelled (signal(7))."""
+    """Resume a process; a stop that it has not noticed yet is cancelled (signal(7))."""
     with suppress(OSError):  # it has ended
         fd = system.pidfd_open(member.pid)
         try:
@@ -158,7 +158,7 @@ def _continue(member: Member) -> None:
 
 
 def _advance(running: Sequence[_Running], until: float) -> list[_Running]:
-    """Read what there is; return those that have ended."""
+    """Read new output; return the readers that have ended."""
     poll = system.poll()
     owners = {fd: one for one in running for fd in one.open}
     for fd in owners:
@@ -170,15 +170,15 @@ def _advance(running: Sequence[_Running], until: float) -> list[_Running]:
 
 
 def is_own(one: ThreadStack) -> bool:
-    """Return whether a thread is that of the worker's hook."""
+    """Return whether a thread belongs to the worker's hook."""
     return any(OWN in frame for frame in one.frames)
 
 
 def thread(pid: int, found: Mapping[str, Any]) -> ThreadStack:
-    """Return a thread as py-spy has found it.
+    """Return a thread from py-spy's output.
 
     Raises:
-        KeyError, TypeError: it is none.
+        KeyError, TypeError: the output has no thread.
     """
     return ThreadStack(
         pid=pid,

@@ -43,7 +43,7 @@ AT_ONCE = 4
 
 
 class StackAnswers(NodeAnswers):
-    """Tells where workers are, each time by a child of this process."""
+    """Reports the stacks of workers, each time through a child of this process."""
 
     def ask(self, ask: StacksAsk, reply: QuestionReply, /) -> None:
         wanted = [
@@ -69,7 +69,7 @@ class StackAnswers(NodeAnswers):
 
 
 def _pass_on(reply: QuestionReply, workers: Sequence[Process], data: bytes) -> None:
-    """Reply with what the child has read."""
+    """Reply with the child's findings."""
     try:
         stacks = StacksAnswer(*read_json(data))
     except (ValueError, TypeError):

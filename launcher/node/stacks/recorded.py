@@ -1,7 +1,7 @@
 """The records of torch's flight recorder, as rows of `StacksAnswer`. Pure.
 
 The format is that of torch 2.4 to 2.13 (`torch/csrc/distributed/c10d/FlightRecorder.hpp`), as JSON
-or as a pickle. It comes from a worker, so no part of it is trusted.
+or as a pickle. Records come from a worker, and no part is trusted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUPS = 16
 """Groups of a worker that are kept."""
 
 MEMBERS = 256
-"""Greatest number of ranks of a group that are reported; those of a larger group are left out."""
+"""Maximum size of a group whose ranks are reported; they are left out for larger groups."""
 
 FRAMES = 100
 """Frames of a stack."""
@@ -88,7 +88,7 @@ def _collective(
 
 
 def _state(entry: Mapping[str, Any]) -> str:
-    """Return an entry's state; gloo never says "completed", but forgets what ended ("retired")."""
+    """Return an entry's state; gloo never says "completed", but drops ended entries ("retired")."""
     return "completed" if entry.get("retired") is True else _text(entry.get("state"))
 
 
@@ -118,7 +118,7 @@ def _members(record: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[int, 
 
 
 def _where(frames: object) -> str:
-    """Return the user's frame that has called the collective, "" if none is known."""
+    """Return the user's frame that called the collective; "" if unknown."""
     for frame in frames if isinstance(frames, (list, tuple)) else ():
         if isinstance(frame, dict):
             file = _text(frame.get("filename"))
@@ -133,6 +133,6 @@ def _number(value: object) -> float:
 
 
 def _text(value: object, most: int = SHOWN) -> str:
-    """Return a short text: of a list of numbers, as Python shows it."""
+    """Return a short text; a list of numbers has Python's form."""
     found = value if isinstance(value, str) else "" if value is None else str(value)
     return found[:most].encode("utf-8", "replace").decode()

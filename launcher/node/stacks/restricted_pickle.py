@@ -1,4 +1,4 @@
-"""Reads pickles that consist of plain values. Nothing in them can name code, so none is run."""
+"""Reads pickles of plain values, which cannot name code: none is run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def loads(data: bytes) -> object:
     """Return the value in a pickle: dict, list, tuple, str, bytes, int, float, bool, None.
 
     Raises:
-        ValueError: it is none, or has something else in it.
+        ValueError: the data is no pickle, or has other values.
     """
     try:
         return _Plain(io.BytesIO(data)).load()
     except ValueError:
         raise
-    except Exception as error:  # what broken pickles raise is not documented
+    except Exception as error:  # the exceptions of broken pickles are not documented
         raise ValueError(f"not a pickle: {error!r}") from None

@@ -36,7 +36,7 @@ class Changes(NamedTuple):
 def changes(
     placed: Mapping[str, PlacedEntry], wanted: Sequence[ManifestEntry], tree: Tree
 ) -> Changes:
-    """Compare what sync has placed, what is wanted, and what there is."""
+    """Compare the entries that sync has placed, those wanted, and those present."""
     found = Changes([], [], [], [], {}, [])
     for entry in wanted:
         _compare(found, entry, placed.get(entry.path), tree)
@@ -67,7 +67,7 @@ def _compare(found: Changes, entry: ManifestEntry, old: PlacedEntry | None, tree
 
 
 def _stays(entry: ManifestEntry, now: TreeEntry) -> bool:
-    """Return whether what a run may have made of an entry can stay: of a folder, only a folder."""
+    """Return whether a run's changes to an entry can stay: only if a folder is still a folder."""
     return entry.kind != FOLDER or now.kind == FOLDER
 
 
@@ -77,7 +77,7 @@ def _note_source(found: Changes, old: PlacedEntry) -> None:
 
 
 def untouched(old: PlacedEntry, now: TreeEntry, tree: Tree) -> bool:
-    """Return whether something is as sync has left it; a file that was only touched is."""
+    """Return whether an entry is unchanged since sync; a file that was only touched is."""
     if now.kind != old.kind:
         return False
     if now.kind == LINK:
@@ -88,7 +88,7 @@ def untouched(old: PlacedEntry, now: TreeEntry, tree: Tree) -> bool:
 
 
 def _equal(entry: ManifestEntry, now: TreeEntry, tree: Tree) -> bool:
-    """Return whether what is there, though not placed by sync, is what is wanted."""
+    """Return whether a present entry, though not placed by sync, equals the wanted one."""
     if entry.kind == LINK:
         return tree.target(entry.path) == entry.content
     same = now.size == entry.size
@@ -96,7 +96,7 @@ def _equal(entry: ManifestEntry, now: TreeEntry, tree: Tree) -> bool:
 
 
 def _look_into_replaced(found: Changes, tree: Tree) -> None:
-    """Block what would take the place of a folder in which something else remains."""
+    """Block entries that would replace a folder in which something else remains."""
     gone = {one.path for one in found.delete}
     for entry in found.place:
         if entry.path in gone and _is_folder(found.delete, entry.path):

@@ -1,7 +1,7 @@
-"""Changes a copy: first everything is received next to it, then renamed into place.
+"""Changes a copy: all data is first received next to it, then renamed into place.
 
-A journal lists the steps, so that an interrupted change is completed by the next sync, before
-anything runs there. Each step may be done twice.
+A journal lists the steps. An interrupted change is completed by the next sync, before
+anything runs there. Each step may be repeated.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def made_copy(folder: SyncFolder) -> Tree:
 
 
 class Incoming:
-    """Receives the files and links of some changes, numbered as they are placed."""
+    """Receives the files and links of some changes, numbered in their order of placement."""
 
     def __init__(self, folder: SyncFolder, tree: Tree) -> None:
-        """Begin with an empty folder: what an earlier sync had received may be incomplete."""
+        """Start with an empty folder: data received by an earlier sync may be incomplete."""
         private_folder(folder.path, ".incoming")
         for name in os.listdir(folder.incoming):
             os.unlink(os.path.join(folder.incoming, name))
@@ -105,7 +105,7 @@ def missing(changes: Changes) -> list[ManifestEntry]:
 def commit(
     folder: SyncFolder, digest: str, changes: Changes, received: Sequence[PlacedEntry]
 ) -> None:
-    """Change the copy, whose new files have been received; nobody may use it."""
+    """Change the copy, whose new files have been received; it must not be in use."""
     folders = [PlacedEntry(*entry, 0, 0) for entry in changes.folders]
     journal = {
         "delete": changes.delete,
@@ -126,7 +126,7 @@ def complete(folder: SyncFolder) -> None:
     tree = made_copy(folder)
     for row in journal["delete"]:
         _delete(tree, PlacedEntry(*row))
-    tree = Tree(folder.copy)  # which knows nothing of folders that are gone
+    tree = Tree(folder.copy)  # without knowledge of removed folders
     for path, mode in journal["folders"]:
         _make_folder(tree, path, mode)
     for at, path in enumerate(journal["place"]):
@@ -161,10 +161,10 @@ def _place(tree: Tree, source: str, path: str) -> None:
 
 
 def _check_folder(tree: Tree, path: str) -> None:
-    """Check that a folder of the copy is one, and no link.
+    """Check that a path of the copy is a folder, and no link.
 
     Raises:
-        OSError: it is not.
+        OSError: the path is no folder, or is a link.
     """
     found = tree.look(path) if path else None
     if path and (found is None or found.kind != FOLDER):
@@ -174,7 +174,7 @@ def _check_folder(tree: Tree, path: str) -> None:
 
 
 def _flush(path: str) -> None:
-    """Write everything on the disk that has this folder, so that it survives a power cut."""
+    """Write all data on the disk of this folder, which then survives a power cut."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         ctypes.CDLL(None).syncfs(fd)

@@ -10,7 +10,7 @@
         .sync.lock                  held by the process that changes any copy of this folder
         .use.lock                   held by all runs in this copy; has the manifest's digest
 
-While a run is in a copy whose contents would have to change, another copy is used: NAME-KEY~2.
+If a run uses a copy whose contents would have to change, another copy is used: NAME-KEY~2.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 LARGEST = 256 << 20
-"""Bytes of what is kept of a copy: some million files."""
+"""Maximum bytes of the records of a copy: some million files."""
 
 MARK = "dsrun sync 1"
 """The first field of a state and of a journal: they are dsrun's, and of this form."""
 
 
 class PlacedEntry(NamedTuple):
-    """An entry of the manifest, as sync has left it.
+    """An entry of the manifest as sync has placed it.
 
     Attributes:
-        mtime: when a file was last changed then, in nanoseconds; 0 for others.
+        mtime: the time of a file's last change then, in nanoseconds; 0 for others.
         inode: the inode of a file; 0 for other entries.
     """
 
@@ -87,11 +87,11 @@ class SyncFolder:
         self.claimed = locked(self._fd)
 
     def share(self) -> None:
-        """Let runs use it; nobody changes it until this process ends."""
+        """Allow runs to use the copy; nobody changes it until this process ends."""
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
     def label(self, digest: str) -> None:
-        """Tell the runs that use the copy about its contents."""
+        """Publish the contents of the copy to runs that use it."""
         os.pwrite(self._fd, digest.encode(), 0)
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ def choose(root: str, name: str, key: str, digest: str) -> tuple[SyncFolder, int
 
 @contextmanager
 def all_locked(root: str, name: str, key: str, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Let nobody else change a copy; `on_wait` is called if that may take a while.
+    """Prevent others from changing a copy; `on_wait` is called if that may take a while.
 
     Raises:
         OSError: a folder cannot be made, or is not one of this user alone.

@@ -10,14 +10,14 @@ from ...specs.environment import from_wire
 
 
 def hold(lock: str, digest: str) -> int:
-    """Return a descriptor that keeps a synced folder as it is, until it is closed.
+    """Return a descriptor that protects a synced folder from changes until it is closed.
 
     Args:
         lock: the path of its lock file, as `to_wire` makes it.
         digest: the digest of the content that sync has placed there.
 
     Raises:
-        OSError: it is being changed, or was since.
+        OSError: the folder is being changed, or was since.
     """
     fd = os.open(from_wire(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

@@ -1,4 +1,4 @@
-"""The program that keeps this node's copy of a folder, beside the runs; the runner feeds it.
+"""The program that maintains this node's copy of a folder, beside runs; the runner feeds it.
 
 It reads a request, answers with lines of JSON, and reads the data that it has asked for: the
 manifest, then contents. When the copy is ready, it holds the copy until the end of its input: by
@@ -174,7 +174,7 @@ def _probe(request: SyncRequest) -> bytes:
 
 
 def _named(path: str, tree: Tree) -> str:
-    """Name what is in the way; of a link nobody sees that it is one."""
+    """Name the obstacle, and say if it is a link, which is not obvious."""
     found = tree.look(path)
     return f"{path} (a link)" if found is not None and found.kind == LINK else path
 

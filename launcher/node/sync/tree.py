@@ -1,4 +1,4 @@
-"""A synced copy as it is now; links in it are never followed."""
+"""The present state of a synced copy; links in it are never followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = 1 << 20
 """Bytes that are read at a time."""
 
 OTHER = "o"
-"""The kind of what can not be synced, such as a socket."""
+"""The kind of entries that cannot be synced, such as sockets."""
 
 _KINDS = {stat.S_IFDIR: FOLDER, stat.S_IFREG: FILE, stat.S_IFLNK: LINK}
 
@@ -34,7 +34,7 @@ class TreeEntry(NamedTuple):
 
 
 class Tree:
-    """Looks at a copy; paths are those of a manifest."""
+    """Reads a copy; paths are those of a manifest."""
 
     def __init__(self, root: str) -> None:
         """Look below this folder."""

@@ -1,4 +1,4 @@
-"""What torch's agent decides about its workers, from the environment of its shims. Pure."""
+"""The decisions of torch's agent about its workers, from the environment of its shims. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     Environment = Mapping[str, str]
 
 LOGS = {1: "DSRUN_LOG_OUT", 2: "DSRUN_LOG_ERR"}
-"""For each stream the variable with the name of its log file, if --logs_specs names one."""
+"""By stream, the variable with the path of its log file, set if --logs_specs names one."""
 
 _OURS = {"LOCAL_RANK", "TORCHELASTIC_ERROR_FILE", *LOGS.values()}
 _FILES = {*LOGS.values()}
 
 
 def round_of(order: Start, environments: Sequence[Environment], number: int) -> Start:
-    """Return the round that torch's rendezvous has formed.
+    """Return a START for the round that torch's rendezvous has formed.
 
     Args:
-        order: the START of this node, which has its slots.
+        order: the START of this node, with its slots.
         environments: the environment of each shim, by local rank.
-        number: how many rounds there have been, with this one.
+        number: the number of rounds so far, including this one.
     """
     first = environments[0]
     return order._replace(
@@ -42,13 +42,13 @@ def round_of(order: Start, environments: Sequence[Environment], number: int) -> 
 
 
 def of_agent(start: Start, environments: Sequence[Environment]) -> Start:
-    """Return a round of the runner's, with the log files that torch's agent names, if any."""
+    """Return a START of the runner with the log files that torch's agent names, if any."""
     files = ({name: one[name] for name in _FILES & one.keys()} for one in environments)
     return start._replace(agent_variables=tuple(files))
 
 
 def ranks(start: Start) -> Ranks:
-    """Return which ranks of a round are here."""
+    """Return the ranks of a round on this node."""
     return Ranks(
         start.first_rank,
         start.world_size,
@@ -68,6 +68,6 @@ def variables(start: Start, local: int) -> dict[str, str]:
 
 
 def log_files(start: Start, local: int) -> dict[int, str]:
-    """Return the log file of each stream for which the agent has named one."""
+    """Return the log file of each stream for which the agent names one."""
     found = start.agent_variables[local] if start.agent_variables else {}
     return {stream: found[name] for stream, name in LOGS.items() if found.get(name)}

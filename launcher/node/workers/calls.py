@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .spawn import StartingWorkers, WorkerSpec
 
 REPORT = 3
-"""The stream of a worker on which its report is sent; beside 1 (stdout) and 2 (stderr)."""
+"""The stream of a worker's report; 1 is stdout, and 2 is stderr."""
 
 CALL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "call.py")
-"""The program that workers run: the one of this node, wherever dsrun is on the runner."""
+"""The program of these workers, at its path on this node, not on the runner."""
 
 
 def program(given: Program) -> Program:
@@ -36,7 +36,7 @@ def outfit(
     """Give each worker the payload and a pipe; after the start keep only our ends of the pipes.
 
     Raises:
-        OSError: there are too few descriptors, or there is too little memory.
+        OSError: descriptors or memory have run out.
         ValueError: the payload is not base64.
     """
     source = _in_memory(starting.task.payload)
@@ -52,7 +52,7 @@ def outfit(
 
 
 def _in_memory(payload: str) -> int:
-    """Return a file in memory with the payload, which no worker can change."""
+    """Return a descriptor of a memory file with the payload, sealed against changes."""
     try:
         data = memoryview(base64.b64decode(payload, validate=True))
     except binascii.Error as error:

@@ -1,4 +1,4 @@
-"""What each worker gets besides its cores: a device, its place, and the nearest NICs."""
+"""The resources of each worker besides cores: devices, their NUMA nodes, and nearest NICs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class WorkerDevices:
-    """The workers' devices by local rank; only what is needed is read from sysfs.
+    """The devices of workers by local rank; sysfs is read only as needed.
 
     Attributes:
-        numa_nodes: the NUMA node of each worker's device; None if there is no device, its node is
-            not known, or its devices are on several nodes.
-        devices: whether slots are devices, not only a number of workers.
+        numa_nodes: the NUMA node of each worker's devices; None without devices, and if the node is
+            unknown or not unique.
+        devices: whether slots are devices, not only a count of workers.
     """
 
     def __init__(self, devices: NodeDevices, slots: Sequence[Slot], policy: BindingPolicy) -> None:
-        """Look up the devices that the slots mean.
+        """Look up the devices of the slots.
 
         Raises:
             ValueError: a slot is not one of the visible devices.
@@ -39,7 +39,7 @@ class WorkerDevices:
         every = [one for several in self._entries for one in several]
         self._addresses = devices.addresses(every) if needed else {}
         functions = devices.functions(self._addresses) if needed else {}
-        # The NIC of several devices is that of the first.
+        # A worker with several devices uses the NIC of the first.
         self._functions = [functions.get(own[0]) if own else None for own in self._entries]
         self.numa_nodes = [_node_of([functions.get(one) for one in own]) for own in self._entries]
         self.devices = bool(every)
@@ -56,7 +56,7 @@ class WorkerDevices:
         return {name: value for name, value in variables.items() if name not in env}
 
     def bound(self, pids: Mapping[int, int], first_rank: int) -> NodeBindings:
-        """Return the placement of workers, given {local rank: pid}, without the kernel's values."""
+        """Return the bindings of workers, given {local rank: pid}, without the kernel's values."""
         return NodeBindings(
             self._kind, tuple(self._placed(local, pid, first_rank) for local, pid in pids.items())
         )
@@ -74,7 +74,7 @@ class WorkerDevices:
 
     @cached_property
     def _nics(self) -> list[Nic | None]:
-        """The NIC nearest to each device; None if the device's place is not known."""
+        """The NIC nearest to each worker's device; None without a known device."""
         from ....accelerator.hardware import nics
 
         chosen = iter(nics.assign(nics.read(), [one for one in self._functions if one]))
@@ -82,6 +82,6 @@ class WorkerDevices:
 
 
 def _node_of(functions: Sequence[Function | None]) -> int | None:
-    """Return the NUMA node of a worker's devices, if it is one and known."""
+    """Return the NUMA node of a worker's devices; None if it is unknown or not unique."""
     nodes = {one.node if one else None for one in functions}
     return nodes.pop() if len(nodes) == 1 else None

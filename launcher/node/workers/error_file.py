@@ -1,7 +1,7 @@
 """The error file, in which torch's `record` saves the exception that ends a worker.
 
 `record` writes it to TORCHELASTIC_ERROR_FILE (torch 2.13, `elastic/multiprocessing/errors`).
-Without a log folder, the file is in memory and has no name in any folder, so nothing is left behind
+Without a log folder, the file is in memory and has no name in any folder. Nothing is left behind,
 however the node launcher ends.
 """
 
@@ -16,24 +16,24 @@ from ...common.text import read_json
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 LIMIT = 1 << 20
-"""Largest error file in bytes that is read; a larger one is not from `record`."""
+"""Maximum size in bytes of an error file that is read; `record` writes none that is larger."""
 
 KEPT = 16 * 1024
-"""Characters kept of a message, and of the end of a traceback."""
+"""Number of characters kept of a message, and of the end of a traceback."""
 
 
 def in_memory() -> tuple[int, str]:
-    """Return a new file's descriptor, and the path by which other processes of this user open it.
+    """Return a new file's descriptor, and a path by which other processes of this user open it.
 
     Raises:
-        OSError: the kernel has no such files.
+        OSError: the kernel has no memory files, or no descriptor is left.
     """
     fd = system.memfd_create("error.json", os.MFD_CLOEXEC)
     return fd, f"/proc/{system.getpid()}/fd/{fd}"
 
 
 def read(path: bytes) -> list[str]:
-    """Return the message and the traceback in an error file; "" for what it does not have."""
+    """Return the message and the traceback in an error file; "" for a missing one."""
     try:
         content = read_json(_content(path))
     except (OSError, ValueError):
@@ -57,5 +57,5 @@ def _item(value: object, name: str) -> object:
 
 
 def _text(value: object) -> str:
-    """Return a printable text: JSON can hold lone surrogates, which cannot be encoded."""
+    """Return printable text: JSON can hold lone surrogates, which cannot be encoded."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

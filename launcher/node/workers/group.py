@@ -1,4 +1,4 @@
-"""All workers of one node: their output, their exits, and how they are stopped."""
+"""The workers of one node: their output, their exits, and their stop."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
     class GroupListener(Protocol):
-        """Hears what happens to a group of workers, always from the loop."""
+        """Receives the events of a group of workers, always from the loop."""
 
         def worker_wrote(self, rank: int, stream: int, data: bytes) -> None:
-            """Take what a worker has written to its stream 1, 2 or 3 (its report)."""
+            """Handle output of a worker on stream 1, 2 or 3 (its report)."""
             ...
 
         def input_taken(self, size: int) -> None:
-            """Hear that its worker has read, or dropped, so many bytes of standard input."""
+            """Count bytes of standard input that a worker has read or dropped."""
             ...
 
         def worker_exited(self, process: Process) -> None:
-            """Hear that a worker has ended; its process has the status."""
+            """Handle the end of a worker; its process has the status."""
             ...
 
         def orphans_stopped(self, names: str) -> None:
-            """Hear the names of processes that workers have left, and that are being stopped."""
+            """Handle a stop of processes that workers left behind, given their names."""
             ...
 
         def group_ended(self, left: list[int]) -> None:
-            """Hear that nothing is left but these pids, which cannot be ended from here."""
+            """Handle the end of the group; `left` are pids that cannot be ended from here."""
             ...
 
 
 REPORTED = 4
-"""Failed workers whose last output is reported."""
+"""Maximum number of failed workers whose last output is reported."""
 
 TRACEBACK = b"Traceback (most recent call last)"
-"""What the standard error of a worker has that has raised an exception, and may hang at its end."""
+"""Text in the standard error of a worker that raised an exception, and may hang at its end."""
 
 
 class FailureDetails(NamedTuple):
-    """What is known about workers that failed, or had raised an exception; see `messages.Done`."""
+    """Details about workers that failed, or had raised an exception; see `messages.Done`."""
 
     tails: dict[str, list[str]]
     recorded: dict[str, list[str]]
@@ -68,8 +68,8 @@ class WorkerGroup:
     """The workers of this node, from the first fork to the last reaped orphan.
 
     Attributes:
-        unended: the last output of the first workers that had printed a traceback, and had not
-            ended, when they were told to stop, by rank.
+        unended: by rank, the last output of workers that had printed a traceback, but still ran
+            when they were told to stop; of the first few.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class WorkerGroup:
         credit: int = 0,
         queue: EventQueue | None = None,
     ) -> None:
-        """Create a group without workers; `start` starts them.
+        """Create a group without workers.
 
         Args:
-            loop: the loop on which the group waits.
-            policy: how the workers are stopped.
-            listener: hears what happens.
+            loop: the loop that runs the group.
+            policy: the stop policy.
+            listener: receives the events of the group.
             excluded: returns the children of this process that do not belong to the group.
             spawn: starts a worker.
-            credit: how many bytes of output may be passed on before more is granted.
-            queue: has what happens on this node; None for another one.
+            credit: the number of bytes of output that may be sent before more is granted.
+            queue: the event queue of this node; None for a new one.
         """
         self._excluded = excluded
         self._spawn = spawn
@@ -110,7 +110,7 @@ class WorkerGroup:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, with its logs."""
+        """Whether the group and its logs have ended."""
         return self._state.phase is GroupPhase.ENDED and (self._logs is None or self._logs.over)
 
     # -- starting ---------------------------------------------------------------------------
@@ -121,10 +121,10 @@ class WorkerGroup:
         logs: LogWriter | None,
         between: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start every worker; `between` is called before each, as many of them take long.
+        """Start all workers; `between` is called before each, as a start of many takes long.
 
         Raises:
-            SpawnFailed: one could not be started; those before it are running.
+            SpawnFailed: a worker could not be started; those before it are running.
         """
         self._logs = logs
         if logs is not None:
@@ -150,7 +150,7 @@ class WorkerGroup:
 
     @property
     def credit(self) -> int:
-        """How many bytes of output may still be passed on."""
+        """The number of bytes of output that may still be sent."""
         return self._credit
 
     def grant(self, size: int) -> None:
@@ -160,11 +160,11 @@ class WorkerGroup:
 
     @property
     def _stalled(self) -> bool:
-        """Whether what the workers print is not read for now."""
+        """Whether output of the workers is not being read for now."""
         return self._credit <= 0 or (self._logs is not None and self._logs.full)
 
     def _resume(self) -> None:
-        """Read again what the workers print, if it can be passed on."""
+        """Resume reading the output of the workers if it can be sent."""
         if self._stalled or self._state.phase is GroupPhase.ENDED:
             return
         for (rank, stream), pump in self.pumps.items():
@@ -189,13 +189,13 @@ class WorkerGroup:
                 self._loop.remove(other.fd)
 
     def printed(self, rank: int) -> int:
-        """Return how many bytes of a worker's output have been read."""
+        """Return the number of bytes read of a worker's output."""
         return sum(pump.count for (one, _stream), pump in self.pumps.items() if one == rank)
 
     # -- input ------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Pass bytes to the one worker that keeps its standard input; b"" is the end."""
+        """Pass bytes to the worker that keeps its standard input; b"" marks the end."""
         self._input += data
         self._input_ended = not data
         self._write_input()
@@ -223,14 +223,14 @@ class WorkerGroup:
     # -- exits ------------------------------------------------------------------------------
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
-        """Handle the end of children: workers, and orphans that became ours.
+        """Handle the end of children: workers, and orphans that this process adopted.
 
         Args:
-            reaped: the wait status of every child that this process has reaped, by pid.
+            reaped: the wait status of each reaped child, by pid.
         """
         by_pid = {p.pid: p for p in self.running()}
         ended = [by_pid[pid] for pid in reaped if pid in by_pid]
-        for process in ended:  # all of them first: these pids may be reused from now on
+        for process in ended:  # first for all: pids may be reused from now on
             process.status = reaped[process.pid]
         for process in ended:
             self._listener.worker_exited(process)
@@ -241,7 +241,7 @@ class WorkerGroup:
         return [p for p in self.processes if p.status and not p.signalled][:REPORTED]
 
     def failures(self) -> FailureDetails:
-        """Return what is known about these without reading any file, by rank."""
+        """Return the details about failed workers that need no file, by rank."""
         ranks = [one.spec.rank for one in self.failed()]
         return FailureDetails(
             {**self.unended, **{str(rank): self._tails(rank) for rank in ranks}},
@@ -251,7 +251,7 @@ class WorkerGroup:
         )
 
     def _raised(self) -> dict[str, list[str]]:
-        """Return the last output of workers that run on after a traceback, by rank."""
+        """Return the last output of workers that still run after a traceback, by rank."""
         pumps = ((one.spec.rank, self.pumps.get((one.spec.rank, 2))) for one in self.running())
         ranks = [rank for rank, pump in pumps if pump is not None and TRACEBACK in pump.tail]
         return {str(rank): self._tails(rank) for rank in ranks[:REPORTED]}
@@ -264,21 +264,21 @@ class WorkerGroup:
         return self._state.running()
 
     def may_stay(self) -> bool:
-        """Return whether the processes that the job has left running may stay."""
+        """Return whether processes that the job leaves running may stay."""
         return self._state.may_stay()
 
     # -- stopping ---------------------------------------------------------------------------
 
     def signal_all(self, number: int) -> None:
-        """Pass a signal to every worker once; the workers decide what to do with it."""
+        """Pass a signal to every worker once; each worker decides on its effect."""
         for process in self.running():
             processes.send(process.pid, number)
 
     def stop(self, number: int, grace: float, *, delivered: bool = False) -> None:
         """Signal every worker now, and kill what is left `grace` seconds later.
 
-        Another call signals again if the signal differs; the deadline changes only if the new one
-        is earlier. With `delivered`, the workers have already got the signal.
+        A later call with another signal sends that signal; the deadline can only become earlier.
+        With `delivered`, the workers have already received the signal.
         """
         self.unended = self.unended or self._raised()
         self._handle(self._state.stop, number, delivered=delivered)
@@ -290,7 +290,7 @@ class WorkerGroup:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        """Tell the state what has happened, once what is under way is done."""
+        """Report an event to the state, after the events in progress."""
 
         def tell() -> None:
             happened(self._look(), *args, **kwargs)
@@ -302,7 +302,7 @@ class WorkerGroup:
         self._handle(self._state.changed)
 
     def _look(self) -> GroupSnapshot:
-        """Return what the next decision needs to know: children are read from /proc only for it."""
+        """Return the facts for the next decision; children are read from /proc only if needed."""
         now, state = self._loop.clock(), self._state
         children = self._children() if state.looks(now) else ()
         ends_alone = {*filter(helpers.is_helper, children)} if state.sweeps else ()
@@ -313,7 +313,7 @@ class WorkerGroup:
         excluded = self._excluded()
         return [pid for pid in processes.children() if pid not in excluded]
 
-    # -- what its state decides (`GroupActions`) ----------------------------------------------
+    # -- decisions of its state (`GroupActions`) ----------------------------------------------
 
     def signal(self, pid: int, number: int, *, group: bool = False) -> None:
         """Signal a child, or its group."""
@@ -329,7 +329,7 @@ class WorkerGroup:
             self.signal(pid, signal.SIGKILL)
 
     def tell_left(self, pids: Sequence[int]) -> None:
-        """Tell which processes a job that has succeeded leaves running."""
+        """Report the processes that a successful job leaves running."""
         self._listener.orphans_stopped(helpers.names(pids))
 
     def end(self, left: Sequence[int]) -> None:

@@ -1,8 +1,7 @@
-"""The state of a group of workers: decides, of all that happens to them, what follows.
+"""The state of a group of workers: decides the reaction to each event.
 
-They are stopped in steps: the signal to all workers at once, one grace period for all, SIGKILL, and
-then the end of whatever they leave behind. Nothing here signals, looks or waits: that is done by
-`GroupActions`.
+Workers are stopped in steps: the signal to all workers at once, one grace period for all, SIGKILL,
+and then the end of their leftovers. Nothing here signals, looks or waits: `GroupActions` does.
 """
 
 from __future__ import annotations
@@ -32,14 +31,13 @@ DRAIN = 1.0
 
 
 class StopPolicy(NamedTuple):
-    """How this job's workers are stopped.
+    """The rules for a stop of this job's workers.
 
     Attributes:
-        group: stop signals go to a worker's whole process group, not only to its leader. By default
-            they go to the leader: its data loaders would die of a signal that only the training
-            loop can handle. A program that is not Python often is a shell that does not pass
-            signals on.
-        allow_background: what a job leaves running after it has succeeded may stay.
+        group: signal a worker's whole process group, not only its leader. The leader is the
+            default: data loaders would die of a signal that only the training loop can handle. A
+            program other than Python often is a shell, which does not pass signals on.
+        allow_background: processes that a successful job leaves running may stay.
     """
 
     group: bool = False
@@ -47,13 +45,13 @@ class StopPolicy(NamedTuple):
 
 
 class GroupPhase(Enum):
-    """The phase of the group; phases only go forward.
+    """The phase of a group; phases only advance.
 
     Attributes:
         RUNNING: workers run, or have been told to stop.
-        SWEEPING: all have ended, and the processes that they left have got SIGTERM.
-        KILLING: everything that is left gets SIGKILL.
-        ENDED: nothing is left, or what is left cannot be ended; the logs may still be written.
+        SWEEPING: all workers have ended, and their leftovers have received SIGTERM.
+        KILLING: all remaining processes get SIGKILL.
+        ENDED: no process is left that can be ended; logs may still be written.
     """
 
     RUNNING = 1
@@ -63,14 +61,14 @@ class GroupPhase(Enum):
 
 
 class GroupSnapshot(NamedTuple):
-    """The surroundings of a group when something happens.
+    """The facts around a group at an event.
 
     Attributes:
         time: seconds on the loop's clock.
-        children: the group's among this process's children, if `GroupState.looks`.
-        helpers: those of them that end by themselves, if `GroupState.sweeps`.
-        writes: whether output of the workers may still come.
-        stalled: whether that is not read for now.
+        children: the group's share of this process's children, if `GroupState.looks`.
+        helpers: children that end by themselves, if `GroupState.sweeps`.
+        writes: whether workers may still produce output.
+        stalled: whether output is not being read for now.
     """
 
     time: float
@@ -88,28 +86,28 @@ if TYPE_CHECKING:
         def signal(self, pid: int, number: int, *, group: bool = False) -> None:
             """Signal a child, or its group.
 
-            `GroupState.is_foreign` and `changed` follow if that is not allowed.
+            If that is not permitted, `GroupState.is_foreign` and `changed` follow.
             """
 
         def kill(self, pids: Collection[int], *, below: bool) -> None:
             """Kill these children.
 
-            With `below`, first all processes below this one, and `GroupState.were_killed` follows.
+            With `below`, first kill all processes below this one; `GroupState.were_killed` follows.
             """
 
         def tell_left(self, pids: Sequence[int]) -> None:
-            """Tell which processes a job that has succeeded leaves running."""
+            """Report the processes that a successful job leaves running."""
 
         def end(self, left: Sequence[int]) -> None:
-            """End the group, of which these are left."""
+            """End the group; `left` are the processes that remain."""
 
 
 def _event(
     handle: Callable[Concatenate[GroupState, GroupSnapshot, P], None],
 ) -> Callable[Concatenate[GroupState, GroupSnapshot, P], None]:
-    """Return a method that also does what is due, and ends the group if nothing of it is left.
+    """Return a method that also does due steps, and ends the group if nothing is left.
 
-    Exits are noted in the processes before.
+    Callers record exits in `GroupState.processes` before the event.
     """
 
     @wraps(handle)
@@ -120,15 +118,15 @@ def _event(
 
 
 class GroupState:
-    """A group of workers, from their start to the end of what they leave.
+    """A group of workers, from their start to the end of their leftovers.
 
     Attributes:
         phase: its phase.
-        processes: the workers, with the wait status of those that have ended.
+        processes: the workers, with wait status once they have ended.
     """
 
     def __init__(self, policy: StopPolicy, processes: Sequence[Process], do: GroupActions) -> None:
-        """Begin with workers that run; `processes` may become longer."""
+        """Start with running workers; `processes` may grow."""
         self.phase = GroupPhase.RUNNING
         self._do = do
         self.processes = processes
@@ -142,7 +140,7 @@ class GroupState:
         self._drain_until: float | None = None
 
     def advance(self, now: GroupSnapshot, event: Callable[[], None]) -> None:
-        """Do what is due, then `event`, and end the group if nothing of it was left before."""
+        """Do due steps, then `event`; end the group if no worker ran before the event."""
         if self.phase is GroupPhase.ENDED:
             return
         was_busy = self._busy
@@ -153,25 +151,25 @@ class GroupState:
 
     @property
     def due(self) -> float | None:
-        """When a step is due if nothing happens before; None if none is."""
+        """The time of the next due step; None if no step is due."""
         kill = self._kill_at if self.phase in {GroupPhase.RUNNING, GroupPhase.SWEEPING} else None
         times = [time for time in (kill, self._give_up_at, self._drain_until) if time is not None]
         return min(times) if times and self.phase is not GroupPhase.ENDED else None
 
     def looks(self, now: float) -> bool:
-        """Return whether the next step needs to know the children."""
+        """Return whether the next step needs the list of children."""
         due = self.due
         killing = self.phase is GroupPhase.KILLING or (due is not None and due <= now)
         return self.phase is not GroupPhase.ENDED and (killing or not self._busy)
 
     @property
     def sweeps(self) -> bool:
-        """Whether the next step needs to know which of them are helpers."""
+        """Whether the next step needs to know which children are helpers."""
         return self.phase is GroupPhase.RUNNING and not self._busy
 
     @property
     def _busy(self) -> bool:
-        """Whether workers run that can be ended from here."""
+        """Whether any running worker can be ended from here."""
         return any(one.pid not in self._foreign for one in self.running())
 
     def running(self) -> list[Process]:
@@ -179,7 +177,7 @@ class GroupState:
         return [one for one in self.processes if one.status is None]
 
     def may_stay(self) -> bool:
-        """Return whether the processes that the job has left running may stay."""
+        """Return whether processes that the job leaves running may stay."""
         return self._policy.allow_background and self._succeeded()
 
     def _succeeded(self) -> bool:
@@ -189,9 +187,9 @@ class GroupState:
 
     @_event
     def stop(self, _now: GroupSnapshot, number: int, *, delivered: bool) -> None:
-        """Signal the workers if the signal is another one; `kill_after` follows.
+        """Signal the workers, unless this signal was the last one sent; `kill_after` follows.
 
-        With `delivered`, they have already got it.
+        With `delivered`, the workers have already received the signal.
         """
         if number != self._stop_signal:
             self._stop_signal = number
@@ -203,7 +201,7 @@ class GroupState:
 
     @_event
     def kill_after(self, now: GroupSnapshot, grace: float) -> None:
-        """Set the deadline for SIGKILL, in seconds from now; it can only come nearer."""
+        """Set the deadline for SIGKILL to `grace` seconds from now, unless it is earlier."""
         ends = now.time + grace
         if self._kill_at is None or ends < self._kill_at:
             self._kill_at = ends
@@ -212,7 +210,7 @@ class GroupState:
         self._do.signal(pid, number, group=self._policy.group)
 
     def _on_time(self, now: GroupSnapshot) -> None:
-        """Do what is due."""
+        """Do the due steps."""
         due = self.due
         if due is None or due > now.time:
             return
@@ -238,29 +236,29 @@ class GroupState:
 
     @_event
     def were_reaped(self, now: GroupSnapshot, pids: Collection[int]) -> None:
-        """Take note of children that have ended."""
+        """Record children that have ended."""
         self._killed.difference_update(pids)
         if self.phase is GroupPhase.KILLING:
             self._kill_children(now)
 
     @_event
     def were_killed(self, _now: GroupSnapshot, pids: Collection[int]) -> None:
-        """Take note of processes that have got SIGKILL with all below them: they need no other."""
+        """Record processes that were killed with all their descendants."""
         self._killed.update(pids)
 
     @_event
     def is_foreign(self, _now: GroupSnapshot, pid: int) -> None:
-        """Take note of a process that belongs to another user by now, and cannot be signalled."""
+        """Record a process that now belongs to another user, and cannot be signalled."""
         self._foreign.add(pid)
 
     @_event
     def changed(self, _now: GroupSnapshot) -> None:
-        """Take note that the output has ended or goes on, or that something is due."""
+        """Record that output has ended or resumed, or that a step is due."""
 
     # -- the end ----------------------------------------------------------------------------
 
     def _settle(self, now: GroupSnapshot) -> None:
-        """End the group if there is no orphan and no unread output."""
+        """End the group if no orphan and no unread output is left."""
         left = [pid for pid in now.children if pid not in self._foreign]
         if self.phase is GroupPhase.ENDED:
             return
@@ -272,7 +270,7 @@ class GroupState:
             self._drain_until = now.time + DRAIN
 
     def _waits(self, now: GroupSnapshot) -> bool:
-        """Return whether output is not read for now; that counts until the job is being stopped."""
+        """Return whether unread output holds up the end; a stop does not wait for output."""
         return now.stalled and self._stop_signal is None
 
     def _stop_draining(self, now: GroupSnapshot) -> None:
@@ -281,7 +279,7 @@ class GroupState:
             self._end(sorted(self._foreign))
 
     def _sweep(self, left: Sequence[int], now: GroupSnapshot) -> None:
-        """End what the workers left behind: SIGTERM, a short pause, SIGKILL."""
+        """Stop the leftovers of the workers: SIGTERM, a short pause, SIGKILL."""
         if self.phase is not GroupPhase.RUNNING:
             return
         self.phase = GroupPhase.SWEEPING
@@ -293,7 +291,7 @@ class GroupState:
             self._kill_at = now.time + (ORPHAN_GRACE if asked else helpers.MOMENT)
 
     def _tell(self, pids: Sequence[int]) -> None:
-        """Tell once what a job that has succeeded leaves running."""
+        """Report once the processes that a successful job leaves running."""
         if pids and self._succeeded() and not self._told:
             self._told = True
             self._do.tell_left(pids)

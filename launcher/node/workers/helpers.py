@@ -1,4 +1,4 @@
-"""Helper processes of Python and torch, which end by themselves once their program has ended."""
+"""Helper processes of Python and torch, which exit by themselves after their program."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOMENT = 3.0
-"""Seconds that helpers have for that where nothing else is left."""
+"""Seconds for helpers to exit when no other process is left."""
 
 HELPERS = re.compile(
     r"\b(?:resource_tracker|semaphore_tracker|forkserver) import main\b"
     r"|(?:^|/)torch_shm_manager\b|\btorch/_inductor/compile_worker/"
 )
-"""Command lines of multiprocessing's and joblib's helpers, torch's manager of shared memory and its
-compile workers: each reads a pipe or socket to its program, and ends when that is closed."""
+"""Command lines of helpers: those of multiprocessing and joblib, torch's manager of shared memory,
+and torch's compile workers. Each reads a pipe or socket to its program, and exits at its end."""
 
 LOOKED_AT = 500
-"""Characters of a command line."""
+"""Maximum number of characters read of a command line."""
 
 
 def is_helper(pid: int) -> bool:
-    """Return whether a process is such a helper, by its command line, or is just ending.
+    """Return whether a process is a helper by its command line, or is exiting.
 
-    The command line of a process that is ending is gone with its memory.
+    An exiting process has no command line any more.
     """
     command = processes.command(pid, LOOKED_AT)
     return not command or bool(HELPERS.search(command))
 
 
 def names(pids: Iterable[int]) -> str:
-    """Return the first of these processes in words."""
+    """Return a list in words of the first few processes."""
     shown = [*pids][:5]
     return ", ".join(f"{processes.command(pid, 60) or '?'} (pid {pid})" for pid in shown)

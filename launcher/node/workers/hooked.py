@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from .spawn import StartingWorkers, WorkerSpec
 
 ENTRIES = "500"
-"""Collectives that are kept. To report them takes a worker 5 ms; of 2,000, as by default in torch
-2.13, it takes 20 ms.
+"""Number of collectives kept. A worker takes 5 ms to report 500, and 20 ms to report the 2,000 that
+are the default in torch 2.13.
 """
 
 DUMP = "TORCH_FR_DUMP_TEMP_FILE"
-"""Names the files which NCCL's watchdog writes when a collective has timed out; the rank follows.
+"""The variable with the path of the files that NCCL's watchdog writes when a collective has timed
+out; the rank is appended.
 
-The older names warn in newer versions of torch, so they are not set; torch before 2.8 has its own
-default.
+The older names of these variables warn in newer versions of torch, and are not set. Versions before
+2.8 use their own defaults.
 """
 
 _OTHER_NAMES = {
@@ -36,7 +37,7 @@ _OTHER_NAMES = {
 def outfit(
     specs: Sequence[WorkerSpec], starting: StartingWorkers
 ) -> Iterator[Sequence[WorkerSpec]]:
-    """Have the workers run the hook first, unless PYTHONPATH cannot name its folder."""
+    """Make the workers run the hook first, unless PYTHONPATH cannot name its folder."""
     if ":" not in FOLDER:
         specs = [
             one._replace(env=with_recorder(one.env, starting.log_folder), hook=os.fsencode(FOLDER))
@@ -46,15 +47,15 @@ def outfit(
 
 
 def with_recorder(env: Mapping[bytes, bytes], log_folder: str) -> dict[bytes, bytes]:
-    """Return the variables of a worker with those of the flight recorder."""
+    """Return the variables of a worker, with those of the flight recorder added."""
     added = recorder([to_wire(name) for name in env], log_folder)
     return {**env, **{from_wire(name): from_wire(value) for name, value in added.items()}}
 
 
 def recorder(given: Collection[str], folder: str) -> dict[str, str]:
-    """Return the variables to be added to those that a worker is `given`.
+    """Return the variables of the flight recorder that a worker is not already `given`.
 
-    `folder` is that of the log files, "" for none. Without one torch decides whether it dumps.
+    `folder` is the folder of the log files; without one (""), torch's default for dumps applies.
     """
     wanted = {"TORCH_FR_BUFFER_SIZE": ENTRIES}
     if folder:

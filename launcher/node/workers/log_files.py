@@ -1,4 +1,4 @@
-"""The files of one run's workers on this node: logs of their output, and their error files."""
+"""The files of one run's workers on this node: output logs and error files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class LogFiles:
-    """Has the logs of each round written, and keeps error files in memory open."""
+    """Opens the logs of each round, and keeps error files in memory open."""
 
     def __init__(self, setup: NodeSetup, note: Callable[[str], None]) -> None:
-        """Open nothing yet; `note` is called for a log that ends early."""
+        """Create without files; `note` is called for a log that ends early."""
         self._setup = setup
         self._note = note
         self._noted: set[str] = set()
@@ -31,7 +31,7 @@ class LogFiles:
         self._writers: list[LogWriter] = []
 
     def open(self, ranks: Iterable[int], start: Start) -> LogWriter | None:
-        """Return what writes the logs of these ranks, None if there are none to write.
+        """Return the writer of the logs of these ranks; None if there are no logs to write.
 
         Raises:
             OSError: a log file cannot be created.
@@ -52,12 +52,12 @@ class LogFiles:
 
     @property
     def pids(self) -> set[int]:
-        """The processes that write logs."""
+        """The pids of log writers."""
         return {one.pid for one in self._writers} - {0}
 
     @property
     def stuck(self) -> set[int]:
-        """Those of them that were given up, and wait for a disk even so."""
+        """The pids of writers that were given up, but still wait for a disk."""
         return {one.pid for one in self._writers if one.given_up} - {0}
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
@@ -68,7 +68,7 @@ class LogFiles:
         self._writers = [one for one in self._writers if one.pid]
 
     def error_file(self, start: Start, local: int) -> str:
-        """Return where torch's `record` saves a worker's exception, "" if that is not possible."""
+        """Return the path for the exception that torch's `record` saves; "" if there is none."""
         folder = self._setup.folder
         if folder is not None:
             return folder.files(start.first_rank + local, local, start.restarts)[0]
@@ -79,14 +79,14 @@ class LogFiles:
         return ""
 
     def close(self) -> None:
-        """Close the files of the last round's workers."""
+        """Close the files of the last round."""
         for one in self._writers:
             one.abandon()
         while self._in_memory:
             system.close(self._in_memory.pop())
 
     def _note_once(self, text: str) -> None:
-        """Report that a log ends, once per reason: it is the same for all ranks on a disk."""
+        """Report the end of a log, once per reason: all ranks on a disk share the reason."""
         reason = text.rpartition(": ")[2]
         if reason not in self._noted:
             self._noted.add(reason)
@@ -110,7 +110,7 @@ def _open(
     *,
     again: bool,
 ) -> dict[int, RankLog]:
-    """Open the files of each rank, in the process that writes to them."""
+    """Open the files of each rank, in the process that writes them."""
     from .logs import named_log, own_log
 
     if folder is None:

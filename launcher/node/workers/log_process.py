@@ -1,7 +1,7 @@
-"""The process that writes the logs of one round: a fork of the node launcher.
+"""The process that writes the logs of one round, a fork of the node launcher.
 
-A disk that does not answer puts whoever writes to it into a sleep that not even SIGKILL ends. That
-may be this process, which has nothing else open, but not the node launcher.
+A disk that does not answer puts a writer to sleep so deeply that not even SIGKILL ends it. This may
+happen to this process, which has nothing else open, but must not happen to the node launcher.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     OpenLogs: TypeAlias = Callable[[Callable[[str], None]], Mapping[int, RankLog]]
 
 HEAD = struct.Struct("!IB")
-"""What each record begins with: rank and stream."""
+"""The header of each record: rank and stream."""
 
 _ROOM = 1 << 20
-"""Bytes of records that may be on their way; the kernel may allow less (socket(7))."""
+"""Bytes of records that may be in flight; the kernel may allow less (socket(7))."""
 
 
 def fork(open_logs: OpenLogs) -> tuple[int, socket.socket]:
     """Open logs in a child; return its pid, and a socket to it.
 
-    The child sends `opened` or why not, as `problem` reads it, and then a line for each log that
-    ends early, until it has written all records up to the end of the socket, and closed the logs.
+    The child first sends the outcome of opening, as `problem` reads it. Then it sends a line for
+    each log that ends early. It writes records up to the end of the socket, and closes the logs.
 
     Raises:
-        OSError: there is no room for another process, or no descriptor left.
+        OSError: another process cannot be created, or no descriptor is left.
     """
     ours, theirs = system.socketpair(socket.SOCK_SEQPACKET)
     parent = system.getpid()
@@ -57,19 +57,19 @@ def fork(open_logs: OpenLogs) -> tuple[int, socket.socket]:
 
 
 def problem(message: bytes) -> OSError | None:
-    """Return why the logs could not be opened, given the first message."""
+    """Return the error of opening the logs, given the first message; None if they were opened."""
     found = read_json(message)
     return OSError(*found) if found else None
 
 
 def _become(open_logs: OpenLogs, parent: int, line: socket.socket) -> NoReturn:
-    """Turn the fork into the writer; never returns."""
-    gc.disable()  # objects of the node launcher would close descriptors that are new here
+    """Turn the fork into the writer; never return."""
+    gc.disable()  # collected objects of the node launcher would close new descriptors
     try:
         processes.die_with_parent(signal.SIGKILL)
         system.set_wakeup_fd(-1)
         if system.getppid() == parent:
-            # A session ends when nobody has its streams.
+            # The session ends only when no process holds its streams.
             processes.close_all_but(line.fileno())
             _serve(open_logs, line)
     finally:
@@ -77,7 +77,7 @@ def _become(open_logs: OpenLogs, parent: int, line: socket.socket) -> NoReturn:
 
 
 def _serve(open_logs: OpenLogs, line: socket.socket) -> None:
-    """Write records until the end of the line; exits."""
+    """Write records until the end of the line, then exit."""
     try:
         logs = open_logs(lambda text: _tell(line, text))
     except OSError as error:

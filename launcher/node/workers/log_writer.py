@@ -1,8 +1,8 @@
-"""The logs of one round, as the node launcher sees them: it passes records to their writer.
+"""The logs of one round in the node launcher, which passes records to a writer process.
 
-Nothing here waits for a disk, except the start, and that only for a limited time. While too many
-records wait, the workers' output is not read. A writer that gets no further is given up, and the
-job goes on without logs.
+Only the start waits for a disk, and only for a limited time. While too many records wait, the
+workers' output is not read. A writer without progress is given up, and the job continues without
+logs.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from .log_process import OpenLogs
 
 ROOM = 1 << 20
-"""Bytes of records that may wait here before the workers' output is not read any more."""
+"""Bytes of records that may wait here before the workers' output is paused."""
 
 CHECKS = 4
-"""How often a writer is looked at before it is given up. Checks are counted instead of time: a job
-that is suspended as a whole continues afterwards."""
+"""Number of checks before a writer without progress is given up. Time is not counted, as a job
+may be suspended."""
 
 _MESSAGE = 65536
 _KILLED = "the process that writes here was killed"
 
 
 class LogWriter:
-    """The process that writes one round's logs.
+    """The process that writes one round's logs, and the records that wait for it.
 
     Attributes:
-        pid: the process, 0 once it is reaped.
-        given_up: whether it has got no further, or was killed.
+        pid: the pid; 0 once reaped.
+        given_up: whether the process made no progress, or was killed.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class LogWriter:
         note: Callable[[str], None],
         patience: float,
     ) -> None:
-        """Start it, and wait until the logs are open.
+        """Start the process, and wait until the logs are open.
 
         Args:
-            paths: the files of each rank, by stream.
-            open_logs: opens them, in the process; is given what reports a log that ends early.
-            note: takes a line for the user about such a log, or about the end of all.
-            patience: seconds without progress after which it is given up.
+            paths: the path of each rank's files, by stream.
+            open_logs: opens the files in the process; its argument reports a log that ends early.
+            note: called with a message for the user about such a log, or about the end of all logs.
+            patience: seconds without progress before the writer is given up.
 
         Raises:
-            OSError: a folder or a file cannot be created, or no process.
+            OSError: a folder, a file or a process cannot be created.
         """
         self._paths = paths
         self._note = note
@@ -96,32 +96,32 @@ class LogWriter:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is written."""
+        """Whether writing has ended."""
         return self._line is None
 
     @property
     def full(self) -> bool:
-        """Whether no more output should be read until there is room again."""
+        """Whether no more output should be read until records have been sent."""
         return self._full
 
     def errors(self, rank: int) -> str:
-        """Return the path of the file of a rank's standard error, "" for none."""
+        """Return the path of the log of a rank's standard error; "" for none."""
         return self._paths[rank].get(2, "")
 
     def sink(self, rank: int, stream: int) -> Callable[[bytes], None] | None:
-        """Return what appends to a file, None if there is none."""
+        """Return a function that appends to a log; None if there is no such log."""
         if stream not in self._paths[rank]:
             return None
         return partial(self._write, HEAD.pack(rank, stream))
 
     def serve(self, loop: Loop, on_room: Callable[[], None]) -> None:
-        """Pass on records from now on; call `on_room` when it has been full and is not any more."""
+        """Send records from now on; call `on_room` when the writer is no longer full."""
         self._loop, self._on_room = loop, on_room
         if self._line is not None:
             loop.add_reader(self._line.fileno(), self._hear)
 
     def close(self, then: Callable[[], None]) -> None:
-        """Call `then` once all is written and the process is gone, or the writer is given up."""
+        """Call `then` once all records are written and the process has ended, or it is given up."""
         if self._line is None:
             then()
             return
@@ -129,7 +129,7 @@ class LogWriter:
         self._send()
 
     def abandon(self) -> None:
-        """Let it end by itself, if it can."""
+        """Stop using the process, which exits by itself if it can."""
         line, self._line = self._line, None
         if line is None:
             return
@@ -142,7 +142,7 @@ class LogWriter:
         self._full = False
 
     def on_reaped(self, pid: int) -> None:
-        """Handle the end of a child of this process."""
+        """Handle the end of the process, if it is this child."""
         if pid != self.pid:
             return
         self.pid = 0
@@ -161,7 +161,7 @@ class LogWriter:
             self._send()
 
     def _send(self) -> None:
-        """Send what waits, as far as there is room; at the end of all, end the line."""
+        """Send waiting records as far as there is room; after the last one, end the line."""
         line, loop = self._line, self._loop
         assert line is not None
         assert loop is not None
@@ -197,7 +197,7 @@ class LogWriter:
             message = self._line.recv(_MESSAGE)
         except BlockingIOError:
             return
-        except ConnectionError:  # it has left records unread
+        except ConnectionError:  # the process ended with unread records
             self._give_up(_KILLED)
             return
         if message:
@@ -212,7 +212,7 @@ class LogWriter:
             self._give_up(_KILLED)
 
     def _expect(self, loop: Loop) -> None:
-        """Give it up after a while without progress, from now on."""
+        """Start to watch for a lack of progress."""
         if self._timer is None:
             self._missed = 0
             self._timer = loop.call_later(self._patience / CHECKS, partial(self._check, loop))
@@ -229,7 +229,7 @@ class LogWriter:
         return f"nothing could be written for {self._patience:g} s"
 
     def _give_up(self, why: str) -> None:
-        """Do without logs from now on."""
+        """Kill the process, and continue without logs."""
         path = os.path.commonpath([path for one in self._paths.values() for path in one.values()])
         self._note(f"{path}: {why}; the logs end here")
         self.given_up = True

@@ -1,4 +1,4 @@
-"""Log files per rank on a node: private and complete. A full disk does not stop the job."""
+"""Log files per rank on a node, private and complete; a full disk does not stop the job."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from ...control.messages import NodeJob
 
 RECORDED = 0
-"""Besides the two streams: the file in which torch's `record` saves an exception."""
+"""The "stream" of the file in which torch's `record` saves an exception."""
 
 _NAMES = {RECORDED: "json", 1: "out", 2: "err"}
 _TORCHRUNS = {RECORDED: "error.json", 1: "stdout.log", 2: "stderr.log"}
 
 _FLAGS = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""How a log file is opened (open(2)): not through a link, and without waiting at a pipe."""
+"""Flags for opening a log file (open(2)): follow no link, and do not wait at a pipe."""
 
 
 class RankLog:
-    """The log files of one rank's streams, with exactly the bytes that it wrote."""
+    """The log files of one rank, with exactly the bytes of its streams."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class RankLog:
         create: Callable[[str], int],
         warn: Callable[[str], None],
     ) -> None:
-        """Create a file for each stream; `create` returns its descriptor.
+        """Create a file for each stream; `create` returns the file's descriptor.
 
         Raises:
             OSError: a folder or a file cannot be created.
@@ -70,12 +70,12 @@ class RankLog:
 
 
 class LogFolder(NamedTuple):
-    """Where the log files of one job are on this node.
+    """The place of one job's log files on this node.
 
     Attributes:
         path: the folder; only this user may read its files.
-        layout: the names of the files: `dsrun`, by rank, or `torchrun`, as torchrun names them.
-        private: it is in a folder that all users share, and must belong to this user.
+        layout: the naming of the files: `dsrun`, by rank, or `torchrun`, like torchrun.
+        private: whether the folder is in one that all users share, and must belong to this user.
     """
 
     path: str
@@ -83,10 +83,10 @@ class LogFolder(NamedTuple):
     private: bool = False
 
     def check(self) -> None:
-        """Check that the folder can be made; make its parent, unless all users share that.
+        """Check that the folder can be made; make its parent, unless all users share the parent.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the folder cannot be made.
         """
         above = os.path.dirname(self.path)
         if not self.private:
@@ -98,7 +98,7 @@ class LogFolder(NamedTuple):
         """Make the folder, or check that it exists and belongs to this user.
 
         Raises:
-            OSError: it cannot be made, or belongs to another user.
+            OSError: the folder cannot be made, or belongs to another user.
         """
         if self.private:
             _make_private(self.path)
@@ -117,9 +117,9 @@ class LogFolder(NamedTuple):
 
 
 def job_folder(task: NodeJob, workdir: bytes) -> LogFolder:
-    """Return where a job's log files are, for a job that writes some."""
+    """Return the folder of a job's log files, for a job that writes some."""
     output = task.output
-    # Named as by torchrun, and made unique: a shared folder may hold many.
+    # Named as by torchrun, and made unique: a shared folder may hold the logs of many jobs.
     torchruns = f"{task.workers.run_id or 'none'}_{task.job_id}_{task.host}".replace("/", "_")
     name = to_text(torchruns if output.log_layout == "torchrun" else task.job_id)
     part = to_text(output.log_part)
@@ -132,7 +132,7 @@ def job_folder(task: NodeJob, workdir: bytes) -> LogFolder:
 
 
 def to_text(wire: str) -> str:
-    """Return wire text as the functions of the file system expect it."""
+    """Return wire text as a path for file system functions."""
     return os.fsdecode(from_wire(wire))
 
 
@@ -147,9 +147,9 @@ def _make_private(path: str) -> None:
 
 
 def own_log(paths: Mapping[int, str], warn: Callable[[str], None], *, again: bool) -> RankLog:
-    """Open a rank's files; they must be new, except `again`, in a later round.
+    """Open a rank's files; `again` allows files of an earlier round.
 
-    An exception that an earlier round has saved is deleted.
+    A saved exception of an earlier round is deleted.
 
     Raises:
         OSError: a folder or a file cannot be created.
@@ -161,7 +161,7 @@ def own_log(paths: Mapping[int, str], warn: Callable[[str], None], *, again: boo
 
 
 def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
-    """Open the files that a LogsSpecs has named; they are emptied in every round, as in torch.
+    """Open the files that a LogsSpecs has named; each round empties them, as in torch.
 
     Raises:
         OSError: a folder or a file cannot be created.
@@ -170,7 +170,7 @@ def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
 
 
 def _make_folders(path: str) -> None:
-    """Make a folder and those above it; `makedirs` applies the mode to the last one only."""
+    """Make a folder and its parents, all private; `makedirs` sets the mode only of the last."""
     if path and not system.isdir(path):
         _make_folders(os.path.dirname(path))
         with suppress(FileExistsError):
@@ -186,13 +186,13 @@ def _continued(path: str) -> int:
 
 
 def _renewed(path: str) -> int:
-    """Return a new file, or this user's file of this name from an earlier round, emptied."""
+    """Return a new file, or an emptied file of this user from an earlier round."""
     try:
         return _created(path)
     except FileExistsError:
         fd = system.open_fd(path, _FLAGS)
     status = system.fstat(fd)
-    # A file with a second name may have been linked there by another user (link(2)).
+    # Another user may have hard-linked such a file here (link(2)).
     if stat.S_ISREG(status.st_mode) and status.st_uid == system.geteuid() and status.st_nlink == 1:
         system.truncate(fd, 0)
         return fd

@@ -1,4 +1,4 @@
-"""What a worker is bound to according to the kernel, once its program runs."""
+"""The bindings of workers according to the kernel, read once their programs run."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _CPUS = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
 _MEMORY = re.compile(r"^Mems_allowed_list:\s*(\S+)", re.MULTILINE)
 
 INTERVAL = 0.01
-"""Seconds between two checks of a worker whose program has not started yet."""
+"""Seconds between two checks of workers whose program has not started yet."""
 
 PATIENCE = 2.0
-"""Seconds for numactl to become the worker's program."""
+"""Seconds for numactl to be replaced by the worker's program."""
 
 
 class AffinityWatch:
-    """Waits until no worker is numactl any more, then reports once what each is bound to."""
+    """Waits until no worker is numactl any longer, then reports all bindings once."""
 
     def __init__(self, loop: Loop, processes: Sequence[Process], report: Report) -> None:
-        """Begin to check the workers; `report` is called with the kernel's values for each."""
+        """Start to check the workers; `report` is called with the kernel's values for each."""
         self._loop = loop
         self._processes = processes
         self._report = report
@@ -43,7 +43,7 @@ class AffinityWatch:
         self._check()
 
     def finish(self) -> None:
-        """Report now, if that has not been done."""
+        """Report now, if not yet done."""
         if self._done:
             return
         self._done = True
@@ -56,7 +56,7 @@ class AffinityWatch:
     def _check(self) -> None:
         waiting = [process for process in self._processes if _is_numactl(process)]
         for process in self._processes:
-            if process not in waiting:  # it may have ended by the time that the others have started
+            if process not in waiting:  # it may end before the other programs start
                 self._read(process)
         if waiting and self._loop.clock() < self._until:
             self._timer = self._loop.call_later(INTERVAL, self._check)
@@ -64,20 +64,20 @@ class AffinityWatch:
             self.finish()
 
     def _read(self, process: Process) -> None:
-        """Keep the first values of a worker's own program; one that has ended has none."""
+        """Keep the first values of a worker's own program; an ended worker has none."""
         if process.status is None and process.pid not in self._seen:
             self._seen[process.pid] = allowed(process.pid)
 
 
 def allowed(pid: int) -> tuple[str, str]:
-    """Return the cpus and the memory that a process may use; "" for what cannot be read.
+    """Return the CPUs and the memory that a process may use; "" for a value that cannot be read.
 
-    The memory is its NUMA nodes, with the policy before them where one is set: `bind:0`.
+    The memory is its NUMA nodes, preceded by the policy if one is set: `bind:0`.
     Source: proc(5), `/proc/PID/status` and `/proc/PID/numa_maps`.
     """
     status = sysfs.text(f"/proc/{pid}/status")
     cpus, memory = _CPUS.search(status), _MEMORY.search(status)
-    # The first mapping of a program obeys the policy of its process.
+    # The first mapping of a program follows the policy of its process.
     words = sysfs.text(f"/proc/{pid}/numa_maps").partition("\n")[0].split()
     policy = words[1] if len(words) > 1 and words[1] != "default" else ""
     return cpus[1] if cpus else "", policy or (memory[1] if memory else "")

@@ -1,4 +1,4 @@
-"""One output pipe of a worker: read in blocks, written to a log, its end kept for the report."""
+"""One output pipe of a worker: read in blocks, logged, and its end kept for the report."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class OutputPipe:
     """Reads one stream of one worker.
 
     Attributes:
-        count: how many bytes have been read.
+        count: the number of bytes read.
     """
 
     def __init__(self, fd: int, log: Callable[[bytes], None] | None = None) -> None:
-        """Read `fd`; what is read is appended to the log."""
+        """Read a descriptor, and append its data to the log."""
         self.fd = fd
         self.tail = b""
         self.count = 0
         self._log = log
 
     def read(self) -> bytes | None:
-        """Return the next data: b"" at the end of the stream, None if there is nothing yet."""
+        """Return new data; b"" at the end of the stream, None if there is none yet."""
         try:
             data = system.read(self.fd, BLOCK)
         except BlockingIOError:
@@ -40,7 +40,7 @@ class OutputPipe:
         return data
 
     def finish(self) -> None:
-        """Read what is left in the pipe into the log and the tail, and close."""
+        """Read the rest of the pipe into log and tail, and close the pipe."""
         while self.fd >= 0 and self.read():
             pass
         self.close()

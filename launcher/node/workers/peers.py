@@ -1,7 +1,7 @@
-"""What the workers of a role on this node are told about the roles of their job.
+"""The facts about other roles of the job for the workers of a role on this node.
 
-Its files are in memory and have no name in any folder, so nothing is left behind however the node
-launcher ends. A new one takes the place of an older one at once: who reads has one or the other.
+The files are in memory and have no name in any folder. Nothing is left behind, however the node
+launcher ends. New text replaces a file as a whole: readers see the old or the new text.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ DOCUMENT = "roles.json"
 
 
 class PeerPlaceholders:
-    """Fills placeholders, and has variables and files, as of the last `update`."""
+    """The values of placeholders, variables and files, as of the last `update`."""
 
     def __init__(self, ports: Mapping[str, int]) -> None:
-        """Know nothing but the ports of the workers here, by name."""
+        """Create with only the ports of the workers here, by name."""
         self._ports = ports
         self._files: dict[str, int] = {}
         self._texts: dict[str, str] = {}
 
     def update(self, peers: Mapping[str, Peers]) -> None:
-        """Take what is known of the roles now.
+        """Record the present places of all roles.
 
         Raises:
             OSError: there are no descriptors left.
@@ -57,7 +57,7 @@ class PeerPlaceholders:
             system.close(self._files.popitem()[1])
 
     def _write(self, name: str, text: str) -> str:
-        """Make or replace a file; return its path, which stays the same."""
+        """Make or replace a file; return its path, which does not change."""
         fd = system.memfd_create(name, os.MFD_CLOEXEC)
         rest = memoryview(text.encode("utf-8", "surrogateescape"))
         while rest:

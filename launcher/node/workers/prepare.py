@@ -1,4 +1,4 @@
-"""A task on this node before the start: what it needs, and its problems."""
+"""The preparation of a task on this node: its needs, and its problems."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 class FileFindings(NamedTuple):
-    """What the checks of files have found (`file_checks`).
+    """The findings of the file checks (`file_checks`).
 
     Attributes:
-        problems: why the task cannot run here, in words.
-        base: the environment that the workers begin with, as wire text.
-        python: the interpreter that runs them, as wire text.
-        facts: those by which nodes are compared, if that is asked for and makes sense.
-        devices: those of this node, if they were detected before.
-        release: lets others change the synced folder again.
+        problems: the reasons why the task cannot run here, in words.
+        base: the initial environment of the workers, as wire text.
+        python: the interpreter of the workers, as wire text.
+        facts: the facts for comparing nodes, if wanted and the checks passed.
+        devices: the devices of this node, if already detected.
+        release: allows others to change the synced folder again.
     """
 
     problems: tuple[str, ...]
@@ -55,7 +55,7 @@ def _log_folder(task: messages.NodeJob, workdir: bytes) -> LogFolder | None:
 
 
 def program_of(task: messages.NodeJob) -> Program:
-    """Return what the workers run."""
+    """Return the program of the workers."""
     if not task.payload:
         return task.program
     from . import calls
@@ -64,12 +64,12 @@ def program_of(task: messages.NodeJob) -> Program:
 
 
 def _needs_addresses(task: messages.NodeJob) -> bool:
-    """Return whether others may connect to this node, or its links are to be told apart."""
+    """Return whether others may connect to this node, or need its addresses to tell links apart."""
     return task.has_rounds or task.port is not None or task.watch.slow or bool(task.part)
 
 
 def machine() -> str:
-    """Return what identifies this machine under all its names: boot and network namespace."""
+    """Return an id of this machine that all its names share: boot and network namespace."""
     try:
         with system.open_file("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             boot = file.read().strip()
@@ -79,24 +79,24 @@ def machine() -> str:
 
 
 class NodeSetup:
-    """One task on this node. All other checks are made on creation, and HELLO reports the problems.
+    """A task on this node. Its creation makes the remaining checks; HELLO reports the problems.
 
     Attributes:
-        base: the environment that the workers begin with, as wire text.
-        workdir: the folder in which they run.
-        python: the interpreter that runs them.
+        base: the initial environment of the workers, as wire text.
+        workdir: the working folder of the workers.
+        python: the interpreter of the workers.
         devices: the devices of this node.
-        slots: how many workers run here, 0 if not known.
-        folder: where their log files are, None for none.
-        peers: what the workers of a role are told about the others; None before that is known.
+        slots: the number of workers here; 0 if unknown.
+        folder: the place of their log files; None for none.
+        peers: the facts about other roles for the workers of a role; None until known.
     """
 
     def __init__(
         self, task: messages.NodeJob, note: Callable[[str], None], found: FileFindings
     ) -> None:
-        """Make every check that touches no file of the user.
+        """Make all checks that touch no file of the user.
 
-        `note` is called with messages for the user. `found` is what the others have found.
+        `note` is called with messages for the user. `found` has the findings of the file checks.
         """
         self.task = task
         self.policy = task.binding
@@ -116,12 +116,12 @@ class NodeSetup:
 
     @property
     def usable(self) -> bool:
-        """Whether no check has found a problem."""
+        """Whether all checks have passed."""
         return not self._problems
 
     @property
     def cpus(self) -> float:
-        """How many CPUs the workers may use at a time, by affinity and quotas."""
+        """The number of CPUs that the workers may use at a time, by affinity and quotas."""
         facts = self._found.facts
         return facts.cpus if facts else capacity.cpus()
 
@@ -153,16 +153,16 @@ class NodeSetup:
 
     @property
     def _runs_python(self) -> bool:
-        """Whether the workers, or torch's agent, run on the Python that was found."""
+        """Whether workers, or torch's agent, run on the interpreter that was found."""
         return not self.program.no_python or self.task.rendezvous is not None
 
     @property
     def role_ports(self) -> dict[str, int]:
-        """The numbers of the ports of a role, by name."""
+        """The port numbers of a role, by name."""
         return {name: one.port for name, one in self._role_ports.items()}
 
     def _facts(self) -> Facts | None:
-        """Return the facts by which nodes are compared, if that is asked for and makes sense."""
+        """Return the facts for comparing nodes, if wanted and all checks have passed."""
         facts = self._found.facts if self.usable else None
         return facts._replace(wall=system.time()) if facts else None
 
@@ -175,14 +175,14 @@ class NodeSetup:
         return WorkerDevices(self.devices, slots, self.policy)
 
     def open_to_store(self) -> None:
-        """Stop listening on the master port, so that rank 0's store can; release others."""
+        """Stop listening on the master port, for rank 0's store; release the ports of a role."""
         if self._reservation is not None:
             self._reservation.open_to_store()
         for one in self._role_ports.values():
-            one.close()  # whole: a server need not set SO_REUSEADDR
+            one.close()  # fully: a server need not set SO_REUSEADDR
 
     def tell_peers(self, peers: Mapping[str, Peers]) -> None:
-        """Tell the workers of a role where those of others are; running ones by their file."""
+        """Pass the places of other roles to the workers of a role; running ones read the file."""
         if self.peers is None:
             from .peers import PeerPlaceholders
 
@@ -190,7 +190,7 @@ class NodeSetup:
         self.peers.update(peers)
 
     def close(self) -> None:
-        """Release the ports and the synced folder: the next job may use the same ones."""
+        """Release the ports and the synced folder, for the next job."""
         for one in (self._reservation, self.peers, *self._role_ports.values()):
             if one is not None:
                 one.close()
@@ -204,9 +204,9 @@ class NodeSetup:
             self._problems.append(problem)
 
     def _find_devices(self) -> int:
-        """Check that the requested slots and cores exist; return how many workers run here.
+        """Check that the requested slots and cores exist; return the number of workers here.
 
-        The number is 0 if that is the problem.
+        The number is 0 if it cannot be found.
         """
         task, slots = self.task, 0
         try:
@@ -240,7 +240,7 @@ class NodeSetup:
             self._check(ports.problem(self.task.port, error))
 
     def _reserve_for_role(self) -> None:
-        """Reserve the ports of a role, the former ones where they are free."""
+        """Reserve the ports of a role; prefer the former ports."""
         for name, wanted in self.task.ports.items():
             try:
                 self._role_ports[name] = ports.reserved(wanted)

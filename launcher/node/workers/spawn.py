@@ -1,4 +1,4 @@
-"""Starts one worker, and records how it has ended."""
+"""Starts one worker, and records its end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _PIPE_SIZE = 256 * 1024
 
 
 class MemoryPolicy(NamedTuple):
-    """Where the memory of a worker comes from (set_mempolicy(2)).
+    """The source of a worker's memory (set_mempolicy(2)).
 
     Attributes:
-        form: as numactl names it: `bind`, `preferred`, `preferred-many` or `interleave`.
-        nodes: ids of NUMA nodes.
+        form: the name in numactl: `bind`, `preferred`, `preferred-many` or `interleave`.
+        nodes: the ids of NUMA nodes.
     """
 
     form: str
@@ -37,21 +37,21 @@ class MemoryPolicy(NamedTuple):
 
 
 class WorkerSpec(NamedTuple):
-    """One worker as it will be executed; the bytes are passed to execve(2).
+    """One worker, ready to be executed; the bytes are passed to execve(2).
 
     Attributes:
-        argv: its own command.
-        cpus: CPUs to stay on, () for no change.
-        keep_stdin: whether its standard input is a pipe instead of /dev/null.
-        stdin: a descriptor to use as its standard input, -1 for none.
-        fds: further descriptors that it inherits under the same numbers.
-        report: where its report can be read, if it calls a function; -1 for nowhere.
-        prefix: the command that sets its memory policy, and its CPUs as well, before it executes
-            `argv`; () without such a policy.
-        memory: the same policy for a worker that is not executed by that command.
-        hook: the folder of what it runs before its own program, b"" for nothing. That removes the
-            folder from PYTHONPATH, so it is not in `env`.
-        python: the interpreter that dsrun has chosen for it, b"" for another program.
+        argv: the command of the worker.
+        cpus: the CPUs for the worker; () for no change.
+        keep_stdin: whether standard input is a pipe instead of /dev/null.
+        stdin: a descriptor for standard input; -1 for none.
+        fds: further descriptors to inherit, under their own numbers.
+        report: the descriptor for reading its report, if it calls a function; -1 for none.
+        prefix: a command that sets memory policy and CPUs, and then executes `argv`; () without a
+            memory policy.
+        memory: the memory policy, for a worker that is started without `prefix`.
+        hook: the folder of the hook that runs before its program; b"" for none. The hook removes
+            the folder from PYTHONPATH, so that `env` does not list it.
+        python: the interpreter that dsrun has chosen for it; b"" for another program.
     """
 
     rank: int
@@ -73,8 +73,8 @@ class StartingWorkers(NamedTuple):
     """Workers that are about to start.
 
     Attributes:
-        task: their job on this node.
-        log_folder: the folder of their log files, as wire text; "" for none.
+        task: the workers' job on this node.
+        log_folder: the folder of the log files, as wire text; "" for none.
         kept: returns the descriptors that the node launcher keeps open for them.
     """
 
@@ -87,8 +87,8 @@ class Process:
     """A worker that was started.
 
     Attributes:
-        status: its wait status once it has ended.
-        signalled: whether it was stopped from outside before it ended.
+        status: the wait status; None until the worker has ended.
+        signalled: whether the worker was told to stop before it ended.
     """
 
     def __init__(self, spec: WorkerSpec, pid: int, stdin: int, stdout: int, stderr: int) -> None:
@@ -102,18 +102,18 @@ class Process:
 
 
 class SpawnFailed(Exception):
-    """The kernel did not start a worker; the text is the reason."""
+    """The kernel did not start a worker; the message is the reason."""
 
 
 def spawn(spec: WorkerSpec) -> Process:
     """Fork and execute one worker in a new session.
 
-    The fork is explicit because the parent-death signal must be set and checked between fork and
-    exec. That is safe here: the node launcher has one thread, and the signal is tied to the thread
-    that forked.
+    The fork is explicit, because the parent-death signal must be set and checked between fork and
+    exec. That is safe, as the node launcher has one thread, and the signal is tied to the forking
+    thread.
 
     Raises:
-        SpawnFailed: exec (or what comes before it) failed; nothing is left running.
+        SpawnFailed: exec, or a step before it, failed; nothing is left running.
     """
     theirs, ours = pipes()
     failure, report = system.pipe2(os.O_CLOEXEC)
@@ -131,7 +131,7 @@ def spawn(spec: WorkerSpec) -> Process:
 
 
 def pipes() -> tuple[Streams, Streams]:
-    """Return new pipes for the standard streams of a worker: its own ends, and ours."""
+    """Return new pipes for a worker's standard streams: the worker's ends, and ours."""
     stdin, stdout, stderr = (system.pipe2(os.O_CLOEXEC) for _ in range(3))
     _widen(stdout[1])
     _widen(stderr[1])
@@ -139,14 +139,14 @@ def pipes() -> tuple[Streams, Streams]:
 
 
 def started(spec: WorkerSpec, pid: int, ours: Streams) -> Process:
-    """Return a worker that was started, given our ends of its pipes."""
+    """Return the process of a started worker, given our ends of its pipes."""
     for fd in ours:
         system.set_blocking(fd, False)
     return Process(spec, pid, *ours)
 
 
 def _widen(fd: int) -> None:
-    """Make a pipe larger, so that a printing worker waits less; the kernel may refuse."""
+    """Enlarge a pipe: a worker that prints waits less. The kernel may refuse."""
     with suppress(OSError):
         system.set_pipe_size(fd, _PIPE_SIZE)
 
@@ -157,7 +157,7 @@ def _reason_in(fd: int) -> str:
 
 
 def _become(spec: WorkerSpec, parent: int, streams: Streams, report: int) -> NoReturn:
-    """Turn the forked child into the worker, or report why not and exit; never returns."""
+    """Turn the fork into the worker, or report the error and exit; never return."""
     try:
         system.setsid()
         processes.die_with_parent(signal.SIGKILL)
@@ -184,9 +184,9 @@ def _environment(spec: WorkerSpec) -> Mapping[bytes, bytes]:
 
 
 def _default_signals() -> None:
-    """Give the worker the signal dispositions and mask of a fresh login."""
+    """Reset the worker's signal dispositions and mask to those of a fresh login."""
     for number in signals.changed():
-        with suppress(OSError):  # it cannot be changed, or the C library reserves it
+        with suppress(OSError):  # the signal cannot be handled, or the C library reserves it
             system.set_handler(number, signal.SIG_DFL)
     system.pthread_sigmask(signal.SIG_SETMASK, [])
 
@@ -228,7 +228,7 @@ def _missing_right(path: str, error: OSError) -> str:
 
 
 def _largest(spec: WorkerSpec) -> tuple[str, int]:
-    """Return the name and size of the largest variable or argument, for E2BIG (execve(2))."""
+    """Return name and size of the largest variable or argument, for E2BIG (execve(2))."""
     sizes = {os.fsdecode(name): len(value) for name, value in spec.env.items()}
     sizes |= {f"argument {at}": len(value) for at, value in enumerate(spec.argv)}
     return max(sizes.items(), key=lambda item: item[1])

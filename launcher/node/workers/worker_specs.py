@@ -1,4 +1,4 @@
-"""Turns a START into what is executed here: a `WorkerSpec` for each worker, and its log files."""
+"""Turns a START into a `WorkerSpec` for each worker here, and its log files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class WorkerSpecs:
-    """Makes the specs of the workers for every round of one run.
+    """Makes the worker specs for every round of one run.
 
     Attributes:
-        files: their logs and error files.
+        files: the logs and error files.
     """
 
     def __init__(self, setup: NodeSetup, note: Callable[[str], None]) -> None:
-        """Prepare for a task that has passed its checks; `note` is called with messages."""
+        """Prepare for a task that passed its checks; `note` is called with messages."""
         self._setup = setup
         self._note = note
         self.files = LogFiles(setup, note)
@@ -40,12 +40,12 @@ class WorkerSpecs:
         if setup.slots > setup.cpus:
             from ..machine import confinement
 
-            # Workers do not get the variables that tell who has bound this process.
+            # Workers do not get the variables that identify the binder of this process.
             if text := confinement.note(setup.slots, setup.cpus, os.environ, setup.task.by_engine):
                 note(text)
 
     def make(self, start: Start) -> tuple[list[WorkerSpec], LogWriter | None]:
-        """Return the spec of each worker of a round, and what writes their logs, if any are wanted.
+        """Return the worker specs of a round, and the writer of their logs (None without logs).
 
         Raises:
             OSError: a log file cannot be created.
@@ -61,9 +61,9 @@ class WorkerSpecs:
         return specs, self.files.open([spec.rank for spec in specs], start)
 
     def common(self) -> dict[bytes, bytes]:
-        """Return the variables that are known before the start and are equal for all workers here.
+        """Return the variables that are known before the start and shared by all workers here.
 
-        PYTHONPATH does not begin with the workers' folder, which is added to that of each worker.
+        PYTHONPATH lacks the workers' folder, which is added for each worker.
 
         Raises:
             DsrunError: cores cannot be bound as requested.
@@ -81,12 +81,12 @@ class WorkerSpecs:
         return {name: value for name, value in equal if name.decode(errors="replace") not in ranks}
 
     def bound(self, start: Start, processes: Sequence[Process]) -> NodeBindings:
-        """Return the placement of the workers that were made last, without the kernel's values."""
+        """Return the bindings of the last workers made, without the kernel's values."""
         pids = {one.spec.rank - start.first_rank: one.pid for one in processes}
         return self._equipment.bound(pids, start.first_rank)
 
     def close(self) -> None:
-        """Close the files of the last round's workers."""
+        """Close the files of the last round."""
         self.files.close()
 
     def _cores(self) -> list[WorkerCores]:
@@ -139,7 +139,7 @@ class WorkerSpecs:
         return {wire(name): wire(value) for name, value in env.items()}
 
     def _contract(self, start: Start, local: int) -> dict[str, str]:
-        """Return the variables that are guaranteed to every worker."""
+        """Return the variables that every worker is guaranteed to get."""
         setup, info = self._setup, self._rank_info(start, local)
         variables = environment.rank_variables(info)
         if "SLURM_PROCID" in setup.base:
@@ -153,17 +153,17 @@ class WorkerSpecs:
         return variables | self._place(start.slots, local)
 
     def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
-        """Return the variables that follow from a worker's place on this node."""
+        """Return the variables that depend on a worker's place on this node."""
         setup, owners = self._setup, map(leftovers.identity, (system.getpid(), system.getppid()))
         variables = self._mask(slots, local)
         variables |= self._equipment.variables(local, {**setup.base, **setup.task.env})
         return variables | {"DSRUN_NODE_LAUNCHER": ",".join(owners)}
 
     def _mask(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
-        """Return the variables that show a worker the devices of this node, or only its own."""
+        """Return the variables that show a worker all devices of this node, or only its own."""
         devices = self._setup.devices
         entries = devices.entries(slots)
-        # A worker with several devices, or with none, cannot choose its own by its local rank.
+        # A worker with several devices, or none, cannot choose one by its local rank.
         grouped = any(len(own) != 1 for own in entries)
         alone = self._setup.task.workers.one_device or devices.alone or grouped
         seen = entries[local : local + 1] if alone else entries
@@ -192,7 +192,7 @@ class WorkerSpecs:
 
 
 def _workers(world: str) -> list[int]:
-    """Return how many workers each node has by DSRUN_WORLD_INFO; none if that is not known."""
+    """Return the number of workers on each node by DSRUN_WORLD_INFO; [] if unknown."""
     from ...common.errors import UsageError
     from ...resources import world_info
 

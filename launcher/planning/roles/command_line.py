@@ -94,10 +94,10 @@ def _where(words: Sequence[str]) -> str:
 
 
 def _check_parted(words: Sequence[str]) -> None:
-    """Check that the words of a program are not those of two, for want of a lone colon.
+    """Check that the words of a program are not those of two programs without a colon between.
 
     Raises:
-        UsageError: they are; the message shows the words at the place.
+        UsageError: a colon is missing; the message shows the words at the place.
     """
     for before, word in pairwise(words):
         begin, after = word.partition("=")[0], before.removesuffix(COLON)

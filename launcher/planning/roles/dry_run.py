@@ -1,4 +1,4 @@
-"""A job of several roles as a table or as JSON: what `--dry_run` prints. Pure."""
+"""A job of several roles as a table or as JSON: the output of `--dry_run`. Pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def order(spec: RolesSpec) -> list[tuple[str, ...]]:
 
 
 def as_table(spec: RolesSpec, commands: Sequence[StartCommand]) -> str:
-    """Return the job as a table of its roles, and what is planned for all of them."""
+    """Return the job as a table of its roles, with the common part of the plan."""
     job = spec.job
     starts = ", then ".join(" and ".join(names) for names in order(spec))
     facts = [
@@ -78,7 +78,7 @@ def as_table(spec: RolesSpec, commands: Sequence[StartCommand]) -> str:
 
 
 def _own(role: RoleSpec, job: JobSpec) -> Iterator[str]:
-    """Yield the lines about what is planned for one role alone."""
+    """Yield the lines about one role's own part of the plan."""
     facts = [("program", shlex.join(dry_run.argv(role.job))), *dry_run.python_row(role.job)]
     if role.job.workdir != job.workdir:
         facts.append(("folder", role.job.workdir))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ALSO = {"nodes": "num_nodes", "hosts": "host", "workers": "num_gpus"}
-"""Keys that options of another name have in a file."""
+"""Keys of a file that differ from the names of their options."""
 
 PROGRAMS = {
     "script": {"module": False},
@@ -51,7 +51,7 @@ def read(path: str) -> list[RoleTable]:
     """Return the roles of a file.
 
     Raises:
-        UsageError: it cannot be read, or is not valid; the message names the line.
+        UsageError: the file cannot be read, or is not valid; the message names the line.
     """
     try:
         data = files.read(path, toml_file.LIMIT)
@@ -64,7 +64,7 @@ def parsed(path: str, data: bytes) -> list[RoleTable]:
     """Return the roles in the contents of a file.
 
     Raises:
-        UsageError: they are not valid.
+        UsageError: the roles are not valid.
     """
     document, lines = toml_file.read(path, data)
     for key in document:
@@ -134,7 +134,7 @@ class _Reader:
 
 
 _NAMES = {**ALSO, **dict.fromkeys(OWN, "program")}
-"""All further keys; those that are no options are here so that errors can name them."""
+"""All further keys; those that are not options are listed for error messages."""
 
 
 def _role(reader: _Reader, keys: Any) -> RoleTable:

@@ -1,4 +1,4 @@
-"""The types of what `--roles FILE --dry_run --json` prints."""
+"""The JSON types of `--roles FILE --dry_run --json`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class RoleJson(TypedDict):
         name: its name, unique in the job.
         job: its nodes with the slots it uses there, its program, and its own policies. Words of the
             program may have placeholders: `{port.NAME}`, `{ROLE.addrs}`, `{ROLE.hosts}`.
-        ends: how its clean end counts: the job is over; the job does not end without it; a failure.
+        ends: effect of its clean end: the job is over; the job does not end without it; a failure.
         after: the roles that have to be ready before this one starts.
-        ready: when it is ready itself.
+        ready: the condition under which it counts as ready.
         ports: names of the ports that are reserved on each of its nodes.
-        on_failure: what follows its failure: the job fails, or this role alone is started again.
-        max_restarts: how often it may be started again, with `restart`.
+        on_failure: the effect of its failure: the job fails, or only this role is started again.
+        max_restarts: the maximum number of its restarts, with `restart`.
     """
 
     name: Annotated[str, ("pattern", "^[a-z][a-z0-9_]*$")]

@@ -1,4 +1,4 @@
-"""The nodes, and the slots on them, that each role of a job runs on.
+"""The placement of roles: the nodes of each, and the slots on them.
 
 Roles that name their hosts are placed first, then those that want a number of nodes, in their
 order, and then those beside another role. A role without `slots` has its nodes for itself, except
@@ -160,7 +160,7 @@ class _Misplaced(Exception):
 
 
 class _Placement:
-    """The nodes of the job, and what of them has been given to roles."""
+    """The nodes of the job, and the parts given to roles."""
 
     def __init__(self, hosts: Sequence[Host], source: str, aliases: Sequence[str]) -> None:
         self._hosts = {host.name: host for host in hosts}
@@ -175,7 +175,7 @@ class _Placement:
         """Place a role.
 
         Raises:
-            UsageError: that is not possible.
+            UsageError: there is no room for the role.
         """
         try:
             nodes = [

@@ -39,7 +39,7 @@ KEPT = (
     *("host", "num_nodes", "num_gpus", "nproc_per_node", "python", "workdir", "accelerator"),
     *("log_dir", "prefix", "grace", "export", "env_file", "master_addr", "master_port"),
 )
-"""Options that roles may have and that count for the whole job as well."""
+"""Options that roles may have, and that also apply to the whole job."""
 
 OWN = frozenset(
     {
@@ -64,13 +64,13 @@ REFUSED = {
 
 
 class Nodes(NamedTuple):
-    """The nodes of a job, and how they are reached.
+    """The nodes of a job, and the means to reach them.
 
     Attributes:
-        inventory: the hosts that are known, and where they come from.
+        inventory: the known hosts, and their source.
         hosts: the hosts of the job.
         choice: the backend.
-        alone: the same command runs on every node.
+        alone: whether the command runs on every node.
     """
 
     inventory: HostSource
@@ -93,10 +93,10 @@ def find_nodes(command: Command) -> Nodes:
 
 
 def check(command: Command) -> None:
-    """Check that a job of roles can have the options of a command line.
+    """Check that a job of roles supports the options of a command line.
 
     Raises:
-        UsageError: it cannot have one.
+        UsageError: an option is not supported.
     """
     for name in sorted(command.given):
         if name in REFUSED:
@@ -159,7 +159,7 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     unused = _unused_note(nodes.hosts, hosts, spare=spare)
     notes = (*origin.notes, *unused, *filter(None, map(_shared_port, roles)))
     planned = planned._replace(origin=origin._replace(notes=notes))
-    # Held: a lost node is no end of it, and several programs run on a node.
+    # Held: a lost node does not end the job, and several programs run on a node.
     job = job_spec(planned, _whole(command).options)._replace(held=True)
     return RolesSpec(job, tuple(_within(one, job) for one in roles))
 
@@ -192,7 +192,7 @@ def _of_role(command: Command, table: RoleTable) -> Command:
     if "prefix" not in names:
         values["prefix"] = PREFIX
     if table.get("on_failure") == "restart":
-        values["max_restarts"] = None  # These are restarts of the role, not rounds of it.
+        values["max_restarts"] = None  # restarts of the role, not rounds within it
     options = Options(**values)
     silent = options.no_local_rank or not options.local_rank
     options = options.changed(no_local_rank=silent)
@@ -241,7 +241,7 @@ def _named(error: UsageError, table: RoleTable) -> UsageError:
 
 
 def _within(role: RoleSpec, job: JobSpec) -> RoleSpec:
-    """Return a role as a part of a job: under its id, with a folder of its own for logs."""
+    """Return a role as a part of a job, with the job's id and a separate log folder."""
     ready, output = role.ready, role.job.output._replace(log_part=role.name)
     if ready.kind == "file":
         import os

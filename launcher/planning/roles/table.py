@@ -1,4 +1,4 @@
-"""One role as it is written, in a file, on the command line or in a Python program. Pure."""
+"""One role as written in a file, on the command line or in a Python program. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RoleTable(NamedTuple):
 
 
 def unfit(row: Option) -> str:
-    """Return why a role cannot have an option, "" if it can."""
+    """Return why a role cannot have an option; "" if it can."""
     # The hosts of a role are some of those of the job.
     of_job = row.whole_job or row.only_typed or (row.by_hold and row is not all_options()["host"])
     return (

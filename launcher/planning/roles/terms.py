@@ -29,7 +29,7 @@ READY_WORDS = "started, port:NAME, http:PATH, http:NAME/PATH, line:REGEX or file
 
 
 class Terms(NamedTuple):
-    """The fields of a `Role` that are not its job.
+    """The fields of a `Role` apart from its job.
 
     Attributes:
         ends: as in `Role`.
@@ -93,7 +93,7 @@ def _ready(table: RoleTable, ports: tuple[str, ...]) -> Ready:
     """Return when a role is ready.
 
     Raises:
-        UsageError: it is not valid, or can never be.
+        UsageError: the condition is not valid, or can never hold.
     """
     kind, colon, what = table.get("ready").partition(":")
     timeout = table.get("ready_timeout")
@@ -228,10 +228,10 @@ def _check_placeholders(table: RoleTable, known: Mapping[str, Terms]) -> None:
 def _check_word(
     table: RoleTable, option: str, role: str, what: str, known: Mapping[str, Terms]
 ) -> None:
-    """Check that braces which name a role or a port have no other word; others are left alone.
+    """Check that braces with the name of a role or a port have no other word; ignore other braces.
 
     Raises:
-        UsageError: they have one.
+        UsageError: the braces have another word.
     """
     shown, name = f"{{{role}.{what}}}", role.lower()
     own = known[table.name].ports
