@@ -95,12 +95,12 @@ def unexpected_faults() -> Iterator[list[Exception]]:
 
     The exceptions are dropped: their frames hold what the test has used.
     """
-    from dsrun.launcher.common import boundary
+    from dsrun.launcher.common import unexpected
 
     found: list[Exception] = []
-    boundary.observers.append(found.append)
+    unexpected.observers.append(found.append)
     yield found
-    boundary.observers.remove(found.append)
+    unexpected.observers.remove(found.append)
     texts = ["".join(traceback.format_exception(error)) for error in found]
     found.clear()
     assert texts == [], "faults of dsrun that data from outside has caused"

@@ -189,7 +189,7 @@ READERS = {"load", "loads", "JSONDecoder", "raw_decode"}
 
 BY_THEMSELVES = {
     *("backends/package/ask.py", "backends/package/bootstrap.py", "node/call.py"),
-    *("node/elastic/agent.py", "node/full_check/all_reduce.py", "node/preload/wire.py"),
+    *("node/elastic/agent.py", "node/full_check/all_reduce.py", "node/preload/messages.py"),
 }
 """Modules that run without the package, and read what dsrun has written for them."""
 

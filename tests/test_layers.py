@@ -85,8 +85,8 @@ HOLD_THE_RUN = {
     "local.relay -> run.events",
     "shards.requests -> run.run_node",
     "stacks.collect -> run.run_node",
-    "stacks.collect -> run.workers",
-    "stacks.wire -> local.server",
+    "stacks.collect -> run.running_ranks",
+    "stacks.view_messages -> local.server",
 }
 """Types of folders above: these are given the whole run, or a caller, and not values of it."""
 

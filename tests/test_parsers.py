@@ -1,6 +1,6 @@
 """Parsers of what comes from outside: a value, or an error that they document, for any bytes.
 
-The boundaries behind which they stand (`common/boundary`) are tested beside their modules.
+The boundaries behind which they stand (`common/unexpected`) are tested beside their modules.
 """
 
 from __future__ import annotations

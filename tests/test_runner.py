@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 
 from .support.checkout import IMPORTABLE
 from .support.limits import HANG

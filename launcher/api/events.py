@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..head.run.events import Exit, Lost, Round, Started
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from functools import partial
 
 from ..cli.tool_parser import parse as parse_hold
 from ..common.errors import LOST, DsrunError, LostError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..control import frames, holds
 from ..control.local_client import checked
 from ..planning import held, rendezvous
@@ -22,8 +22,8 @@ from .launching import Planner, check_output, described, shown
 from .options import words
 from .plan import as_launch_error, parsed
 from .process import RunnerProcess
-from .readable import Readable
 from .serve import INHERIT
+from .wait_readable import Readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

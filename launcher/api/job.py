@@ -14,13 +14,13 @@ from ..control.local_client import checked
 from ..head.local.relay import REPORT
 from ..head.roles.role_console import APART, role_of
 from . import events
-from .begun import Begun
 from .errors import JobError, LaunchError
 from .interrupts import Interrupts
 from .outcomes import Outcomes
 from .output import JobOutput
-from .readable import Readable
 from .report import read
+from .running_roles import Begun
+from .wait_readable import Readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

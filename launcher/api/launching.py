@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.errors import DsrunError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs import codec
 from .errors import LaunchError
 from .job import Job

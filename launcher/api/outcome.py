@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pickle
 
+from ..common.records import NamedTuple
 from ..common.text import read_json
-from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

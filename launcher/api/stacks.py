@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.errors import LOST, DsrunError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from .errors import JobError
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
     from ..control import local
     from ..control.local_client import connect
     from ..control.versions import another
-    from ..head.stacks import collect, wire
+    from ..head.stacks import collect, view_messages
     from ..head.stacks.show import StackText, as_json
 
     patience = collect.NATIVE_PATIENCE if native else collect.PATIENCE
@@ -46,7 +46,7 @@ def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
             raise JobError(f"job {job_id}: it is not running", LOST)
         with client:
             asked = {"native": native, **({"role": role} if role else {})}
-            views = wire.ask(client, asked, patience)
+            views = view_messages.ask(client, asked, patience)
     except DsrunError as error:
         other = another(local.JOB, job_id)
         raise JobError(f"job {job_id}: {error}{other}", error.exit_code) from None

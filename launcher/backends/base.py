@@ -11,7 +11,7 @@ import os
 import sys
 
 from ..common import executable, system
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import ANOTHER_PYTHON
 
 TYPE_CHECKING = False

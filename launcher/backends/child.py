@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from ..common import executable
 from ..common import loop as loops
-from ..common.readiness import ready
-from ..common.values import NamedTuple
+from ..common.poll import ready
+from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import os
 import re
 
 from ..common.errors import UsageError
+from ..common.records import NamedTuple
 from ..common.text import one_line
-from ..common.values import NamedTuple
 from . import toml_file
 from .config_source import Unsafe, own, source
 from .options import all_options, table

@@ -7,8 +7,8 @@ import stat
 
 from ..common import files
 from ..common.errors import UsageError, reason
+from ..common.records import NamedTuple
 from ..common.text import one_line
-from ..common.values import NamedTuple
 from . import toml_file
 
 ACL = "system.posix_acl_access"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from ..common import files
 from ..common.errors import UsageError, conflict
-from ..common.tell import reach
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
+from ..common.stderr import reach
 from ..common.wording import either
 from .option import Option
 from .options import Options, all_options, table

@@ -10,8 +10,8 @@ import sys
 
 from ..common import files
 from ..common.errors import UsageError
+from ..common.records import NamedTuple
 from ..common.text import one_line
-from ..common.values import NamedTuple
 from .options import all_options, table
 from .parser import nearest, record
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 
+from ..common.records import NamedTuple
 from ..common.text import one_line
-from ..common.values import NamedTuple
 from .options import table
 from .parser import NO, YES
 from .toml_file import TOKEN, keys, type_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from .option import named
 from .options import Options, shared
 from .parser import config_of, from_environment, key_of, repeated, take

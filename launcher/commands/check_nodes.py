@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ..head.checks.missing_here import LACKS, advised, folder_to_sync
 from ..head.checks.verdict import CheckVerdict
 from ..head.checks.versions import differing, outlier_files
 from ..head.output.console import Console
-from ..head.run.tasks import tasks
+from ..head.run.node_jobs import tasks
 from ..specs.program import CHECK
 from .check_nodes import EndedBySignal, LoopWait, connect, prepare
 

@@ -6,7 +6,7 @@ import os
 from functools import partial
 
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import counted
 from ..head.exec.events import HostCommand
 from ..head.exec.input_broadcast import from_blocks, from_descriptor

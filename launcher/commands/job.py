@@ -13,8 +13,8 @@ from ..cli.options import Options, shared
 from ..cli.parser import from_environment, key_of, repeated, take
 from ..common import entry
 from ..common.errors import UsageError
+from ..common.records import NamedTuple
 from ..common.text import plain
-from ..common.values import NamedTuple
 from ..control import local
 from ..resources.ranges import parse_ranks
 from . import job_names

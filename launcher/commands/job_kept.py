@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..common.errors import OUTPUT, DsrunError, LostError, UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..control import local
 from ..head.detached import job_folder
 from ..head.detached.job_folder import DamagedFolder, JobFolder, JobState

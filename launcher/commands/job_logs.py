@@ -8,7 +8,7 @@ import time
 
 from ..common import entry
 from ..common.errors import UsageError
-from ..common.tell import tell
+from ..common.stderr import tell
 from ..common.text import plain
 from ..control import frames, local
 from ..control.local_client import checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from ..common.errors import DsrunError, UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..control import local
 from ..control.local_client import LocalClient, connect, running
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from ..common.errors import DsrunError
 from ..common.formats import versioned
-from ..common.readiness import ready
-from ..common.values import NamedTuple
+from ..common.poll import ready
+from ..common.records import NamedTuple
 from ..control import frames, local
 from ..control.frames import BadFrame
 from ..control.job_status import from_answer

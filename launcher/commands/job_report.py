@@ -7,9 +7,9 @@ import json
 from ..common import entry, output_file
 from ..common.errors import LostError, OutputError, UsageError
 from ..common.formats import versioned
-from ..common.tell import tell
+from ..common.records import NamedTuple
+from ..common.stderr import tell
 from ..common.text import plain, read_json
-from ..common.values import NamedTuple
 from ..control import frames, local
 from ..control.local_client import checked
 from ..head.detached import journal

@@ -7,7 +7,7 @@ import os
 
 from ..common import entry
 from ..head.output.terminal import may_move
-from ..head.stacks import collect, wire
+from ..head.stacks import collect, view_messages
 from ..head.stacks.show import StackText
 from ..head.stacks.show import as_json as fields
 from .job_names import named_in_errors, open_place
@@ -31,7 +31,7 @@ def show(place: NamedSocket, request: dict[str, object], *, whole: bool, as_json
     """
     patience = collect.NATIVE_PATIENCE if request["native"] else collect.LONGEST
     with open_place(place) as client, named_in_errors(place):
-        views = wire.ask(client, request, patience)
+        views = view_messages.ask(client, request, patience)
     if as_json:
         entry.write(f"{json.dumps(fields(place.name, views))}\n")
     else:

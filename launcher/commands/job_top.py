@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from ..common import entry
 from ..common.errors import DsrunError, UsageError
 from ..common.formats import versioned
-from ..common.readiness import ready
-from ..common.tell import tell
+from ..common.poll import ready
+from ..common.stderr import tell
 from ..control import frames, local
 from ..control.frames import BadFrame
 from ..control.job_status import from_answer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..common.records import NamedTuple
 from ..common.text import plain
-from ..common.values import NamedTuple
 from ..common.wording import counted
 from ..control.job_messages import DeviceUsage, RankUsage, Usage
 from ..resources.ranges import show_slots

@@ -8,7 +8,7 @@ from functools import partial
 from ..cli.parser import configured
 from ..common import entry
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..planning import rendezvous
 from ..planning.hosts import by_rank
 from ..planning.roles import command_line, file, spec

@@ -10,7 +10,7 @@ import sys
 from ..backends import allocates
 from ..common import executable
 from ..common.errors import UsageError, reason
-from ..common.tell import tell
+from ..common.stderr import tell
 from ..common.text import plain
 from ..planning import output_files
 from ..planning.environment import travel

@@ -8,7 +8,7 @@ from ...accelerator import vendors
 from ..common.cpu_list import format_cpus
 from ..common.errors import UsageError
 from ..common.formats import versioned
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import counted
 from ..head.report import bindings
 from ..node.binding import conflicts, numa, sysfs, topology

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.cpu_list import format_cpus
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import counted
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ import pwd
 
 from . import files, system
 from .errors import UsageError
-from .values import NamedTuple
+from .records import NamedTuple
 
 VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 """Variables for the name of a user without an entry, in the order of Python's `getpass.getuser`."""

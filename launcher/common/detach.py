@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .stand_in import StandIn
+    from .detached_streams import StandIn
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that the parent passes on to its child until the child is ready: they end both."""
@@ -97,7 +97,7 @@ def detached(program: Callable[[Parent], int], *, hands_over: bool = False) -> i
 
 
 def _stand_in() -> StandIn:
-    from .stand_in import StandIn
+    from .detached_streams import StandIn
 
     return StandIn()
 
@@ -134,7 +134,7 @@ def _follow(line: socket.socket, pid: int, stand_in: StandIn | None) -> int:
 
 def _print(messages: int, line: int) -> None:
     """Print messages until the child is ready, or has ended and closed their pipe."""
-    from .readiness import ready
+    from .poll import ready
     from .write_all import write_all
 
     while messages in (readable := ready([messages, line], None)) or line not in readable:

@@ -105,7 +105,7 @@ def write(text: str) -> None:
 
 def note(texts: Iterable[str]) -> None:
     """Print messages to the user of a command on standard error."""
-    from .tell import tell
+    from .stderr import tell
 
     for text in texts:
         tell(text)

@@ -14,7 +14,7 @@ import hmac
 import os
 import secrets
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import Name
 
 TYPE_CHECKING = False

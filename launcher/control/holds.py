@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ..common.errors import DsrunError, NodeError, UsageError
-from ..common.tell import tell
+from ..common.stderr import tell
 from . import local
 from .local_client import connect, running
 

@@ -5,7 +5,7 @@ They are apart from `messages`, as a node launcher seldom needs them.
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import Count, Pid, Rank, Signal, Size, register
 
 

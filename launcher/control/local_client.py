@@ -16,8 +16,8 @@ from ..common.errors import (
     NodeError,
     UsageError,
 )
-from ..common.readiness import WRITE, ready
-from ..common.values import NamedTuple
+from ..common.poll import WRITE, ready
+from ..common.records import NamedTuple
 from . import frames, local
 from .stream import StreamClosed
 

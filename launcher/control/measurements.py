@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import Count, Port, Rank, Size, register
 
 

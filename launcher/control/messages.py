@@ -6,7 +6,7 @@ They are not dataclasses: the node launcher starts on every node of every job, a
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs import field_types
 from ..specs.field_types import Code, Count, Name, Pid, Port, Rank, Signal, Size
 from ..specs.policies import (

@@ -6,7 +6,7 @@ types: `STACKS = "stacks", StacksAsk, StacksAnswer`. `node/doors` lists the func
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import Fields, Id, Name
 from . import frames, messages
 

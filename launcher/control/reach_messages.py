@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import register
 
 TYPE_CHECKING = False

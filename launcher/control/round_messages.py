@@ -5,7 +5,7 @@ They are apart from `messages`, because most jobs have no rounds.
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import Port, Rank
 
 

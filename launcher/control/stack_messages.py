@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import Pid, Rank, Size, register
 
 CLIENTS, CLIENT, CONNECTION, STORE = "clients", "client", "connection", "store"

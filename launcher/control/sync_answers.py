@@ -5,7 +5,7 @@ Paths are texts as encoded by `environment.to_wire`. The first field of an answe
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.field_types import Count, Size
 from . import frames, messages
 

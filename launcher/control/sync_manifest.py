@@ -10,8 +10,8 @@ import json
 import zlib
 from itertools import pairwise
 
+from ..common.records import NamedTuple
 from ..common.text import read_json
-from ..common.values import NamedTuple
 from . import frames
 
 TYPE_CHECKING = False

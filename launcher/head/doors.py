@@ -6,9 +6,9 @@ from enum import Enum
 from functools import partial
 
 from ..common.entry import load
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from .run.gate import Gates, GateStage
-from .run.tasks import may_span_machines
+from .run.node_jobs import may_span_machines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

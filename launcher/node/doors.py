@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 
 from ..common.entry import load
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..control import frames
 from .services.service import OpeningTime, ServiceDoor
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from ..common.errors import DsrunError, LostError, NodeError, UsageError
 from ..common.secret import shared_secret
-from ..common.tell import tell
+from ..common.stderr import tell
 from ..resources import source
 from ..specs.backend import DIAL_TIMEOUT
 from ..specs.host import Host

@@ -26,7 +26,7 @@ from ..common.errors import (
     UsageError,
     exhausted,
 )
-from ..common.tell import tell
+from ..common.stderr import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

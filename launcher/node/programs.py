@@ -11,7 +11,7 @@ import sys
 from ..backends.base import node_argv
 from ..common.entry import load
 from ..common.errors import USAGE
-from ..common.tell import tell
+from ..common.stderr import tell
 from ..specs.backend import BackendSettings
 from ..specs.environment import to_wire
 
@@ -25,7 +25,7 @@ PROGRAMS: dict[str, str] = {
     "device": ".full_check.devices:main",
     "facts": ".facts_program:main",
     "network": ".full_check.network:main",
-    "ready": ".readiness:main",
+    "ready": ".ready_program:main",
     "sync": ".sync.program:main",
 }
 """Programs by name: "module:function", the module relative to this package."""

@@ -9,7 +9,7 @@ from .. import __version__
 from ..cli.options import all_options
 from ..common import output_file
 from ..common.errors import NodeError, UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..resources.select import choose
 from ..resources.source import HostSource, is_here
 from ..specs import codec

@@ -6,7 +6,7 @@ from .. import backends
 from ..backends.spec import Candidates
 from ..common import executable
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import either
 from ..resources import source
 from .shape import grows

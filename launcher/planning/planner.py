@@ -8,7 +8,7 @@ import sys
 from ..backends import BACKENDS
 from ..cli.options import of_roles
 from ..common.errors import UsageError, conflict
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..resources import source
 from ..specs.backend import BackendSettings
 from ..specs.plan import OWN_PYTHON, Origin, Plan, by_task, lay_out

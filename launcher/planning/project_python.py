@@ -13,8 +13,8 @@ import stat
 from ..cli.config_source import Unsafe, is_shared
 from ..common import executable, files
 from ..common.errors import reason
+from ..common.records import NamedTuple
 from ..common.text import one_line
-from ..common.values import NamedTuple
 from ..specs.plan import OWN_PYTHON
 from .folders import ACTIVE, active, is_own, is_same
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from ..common.errors import UsageError
-from ..common.tell import tell
+from ..common.stderr import tell
 from ..resources.ranges import is_count
 from .hosts import by_rank
 from .shape import bounds

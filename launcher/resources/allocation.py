@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..common import files
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import counted
 
 TYPE_CHECKING = False

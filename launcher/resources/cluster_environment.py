@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import counted, ranks_up_to
 from ..specs.host import MAX_SLOTS, PRIVATE, WORDS_FOR_ALL
 from .counts import bad, number

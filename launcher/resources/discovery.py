@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from ..common import executable
 from ..common.errors import UsageError
-from ..common.tell import tell
+from ..common.stderr import tell
 from .hostfile import parse_hostfile
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ mpiexec(1) of HPE's PALS.
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 
 class TaskVariables(NamedTuple):

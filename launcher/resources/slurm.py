@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..common.wording import counted
 from ..specs.host import MAX_SLOTS, Host
 from .counts import number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from ..specs.host import Host
 
 THIS_MACHINE = "localhost"

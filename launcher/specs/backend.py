@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 DEFAULT_MASTER_PORT = 29500
 """DeepSpeed's and torchrun's default; used only where a port must be known before the start."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 
 class BatchSettings(NamedTuple):

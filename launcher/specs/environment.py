@@ -12,7 +12,7 @@ import os
 from itertools import groupby
 
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 from .backend import BackendSettings, DialIn
 from .environment import ForwardedEnv
 from .plan import Origin

@@ -7,7 +7,7 @@ host) has `slots=None` until it has counted its devices and `settle` is called.
 from __future__ import annotations
 
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ fill without changing the value; planning makes the others.
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 STREAM_NUMBERS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}
 """torchrun's numbers for streams, as in --redirects 3."""

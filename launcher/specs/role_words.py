@@ -14,7 +14,7 @@ import json
 import os
 import re
 
-from ..common.values import NamedTuple
+from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

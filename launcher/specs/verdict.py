@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from ..common.records import NamedTuple
 from ..common.text import plain
-from ..common.values import NamedTuple
 
 
 class FailureClass(Enum):

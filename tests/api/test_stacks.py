@@ -10,7 +10,7 @@ from dsrun.launcher.api.errors import JobError
 from dsrun.launcher.api.stacks import read
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import local
-from dsrun.launcher.head.stacks import wire
+from dsrun.launcher.head.stacks import view_messages
 
 from ..support import schemas
 from ..support.local_control import new_name, serving
@@ -20,7 +20,7 @@ from ..support.stacks import LOAD, ranks, view
 def answer(caller: Any, request: dict[str, Any], _fds: Any) -> dict[str, Any]:
     if request["native"]:
         raise UsageError("no worker is running: the job is starting")
-    wire.send(caller, ranks(view(0), view(1, LOAD)).values())
+    view_messages.send(caller, ranks(view(0), view(1, LOAD)).values())
     return {}
 
 

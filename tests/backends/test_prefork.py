@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 
 from ..support.checkout import BIN, IMPORTABLE
 from ..support.limits import HANG

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 
 from ..support.limits import HANG
 from .jobs import state

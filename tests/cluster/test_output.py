@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.common.readiness import WRITE, ready
+from dsrun.launcher.common.poll import WRITE, ready
 from dsrun.launcher.resources.ranges import parse_ranks
 
 from ..support.limits import HANG, wait_for

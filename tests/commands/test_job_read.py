@@ -12,7 +12,7 @@ import pytest
 from dsrun.launcher.commands import job_read
 from dsrun.launcher.commands.job_names import NamedSocket
 from dsrun.launcher.commands.job_read import as_json, newest, read
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 from dsrun.launcher.control import local
 from dsrun.launcher.control.frames import BadFrame
 

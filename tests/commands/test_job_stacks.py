@@ -12,7 +12,7 @@ from dsrun.launcher.commands import job as command
 from dsrun.launcher.common import entry
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import local
-from dsrun.launcher.head.stacks import wire
+from dsrun.launcher.head.stacks import view_messages
 
 from ..support import schemas
 from ..support.local_control import serving
@@ -38,7 +38,7 @@ def job(asked: list[dict[str, Any]], refusal: str = "") -> Iterator[str]:
         asked.append(request)
         if refusal:
             raise UsageError(refusal)
-        wire.send(caller, VIEWS.values())
+        view_messages.send(caller, VIEWS.values())
         return {}
 
     with serving({"stacks": stacks}, local.JOB) as server:

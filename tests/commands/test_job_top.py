@@ -18,7 +18,7 @@ import pytest
 from dsrun.launcher.commands import job_top
 from dsrun.launcher.commands.job_names import NamedSocket
 from dsrun.launcher.commands.job_top import ShownJobs, as_json, once
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 from dsrun.launcher.control import local
 
 from ..support import schemas

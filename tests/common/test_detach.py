@@ -19,7 +19,7 @@ import os, select, sys, time
 from dsrun.launcher.common import entry
 from dsrun.launcher.common.detach import detached
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 
 def program(parent):
     {}
@@ -86,7 +86,7 @@ HANDED_OVER = """
 import os, sys, time
 from dsrun.launcher.common import entry
 from dsrun.launcher.common.detach import detached
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 
 def program(parent):
     if not parent.handed_over:

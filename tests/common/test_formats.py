@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from dsrun.launcher.common.formats import VERSIONS, as_json, versioned
-from dsrun.launcher.common.values import NamedTuple
+from dsrun.launcher.common.records import NamedTuple
 
 
 class Colour(Enum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.errors import NodeError, UsageError
-from dsrun.launcher.common.readiness import READ, ready
+from dsrun.launcher.common.poll import READ, ready
 from dsrun.launcher.control import holds, local, local_client
 
 from ..support.limits import wait_for

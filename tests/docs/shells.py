@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 
 from ..support.checkout import BIN, CHECKOUT
 from ..support.limits import HANG

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 import pytest
 
 from docs.generate.json_schema import Definitions
-from dsrun.launcher.common.values import NamedTuple
+from dsrun.launcher.common.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.node.preload import wire
+from dsrun.launcher.node.preload import messages
 from dsrun.launcher.node.preload.request import PreloadRequest
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 
@@ -47,11 +47,11 @@ class FakeFork:
         self.says(pid=self.pid)
 
     def says(self, **message: object) -> None:
-        wire.send(self.line, message)
+        messages.send(self.line, message)
 
     def order(self) -> tuple[dict[str, Any], list[int]]:
         """The order that has come, with its descriptors."""
-        received = wire.receive(self.line)
+        received = messages.receive(self.line)
         assert received is not None
         return received
 
@@ -80,7 +80,7 @@ class FakePreloader:
 
     def imports(self, **report: object) -> None:
         """Report what was imported."""
-        wire.send(self.line, REPORT | report)
+        messages.send(self.line, REPORT | report)
 
     def asked(self) -> int:
         """Take the requests for forks; returns how many there are in all."""
@@ -92,7 +92,7 @@ class FakePreloader:
     def _requests(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
         while True:
             try:
-                request = wire.receive(self.line)
+                request = messages.receive(self.line)
             except BlockingIOError:
                 return
             if request is None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsrun.launcher.node.preload
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.preload import wire
+from dsrun.launcher.node.preload import messages
 from dsrun.launcher.node.workers.spawn import WorkerSpec, spawn
 
 from .limits import HANG
@@ -102,7 +102,7 @@ class Fork(NamedTuple):
         else:
             given, stdin = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
         (stdout, out), (stderr, err) = os.pipe(), os.pipe()
-        wire.send(
+        messages.send(
             self.line, order(spec, memory), [given, out, err, *(spec.fds if fds is None else fds)]
         )
         for fd in (given, out, err):
@@ -111,9 +111,9 @@ class Fork(NamedTuple):
 
     def answer(self) -> str | None:
         """Return what it says before its program runs: why it starts cold; None if nothing."""
-        message = wire.receive(self.line)
+        message = messages.receive(self.line)
         if message is not None:
-            assert wire.receive(self.line) is None
+            assert messages.receive(self.line) is None
             return str(message[0]["cold"])
         return None
 
@@ -152,12 +152,12 @@ class Preloader(NamedTuple):
     def forks(self, count: int) -> list[Fork]:
         """Ask for forks; returns them once they wait for their orders."""
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count)]
-        wire.send(self.line, {"fork": count}, [theirs.fileno() for _, theirs in pairs])
+        messages.send(self.line, {"fork": count}, [theirs.fileno() for _, theirs in pairs])
         forks = []
         for ours, theirs in pairs:
             theirs.close()
             ours.settimeout(HANG)
-            message = wire.receive(ours)
+            message = messages.receive(ours)
             assert message is not None
             forks.append(Fork(message[0]["pid"], ours))
         return forks
@@ -194,8 +194,8 @@ def preloader(
                 WorkerSpec(0, argv, variables, os.fsencode(workdir), stdin=theirs.fileno())
             )
         try:
-            wire.send(ours, {"modules": [*modules], "folders": [str(folder)] if folder else []})
-            message = wire.receive(ours)
+            messages.send(ours, {"modules": [*modules], "folders": [str(folder)] if folder else []})
+            message = messages.receive(ours)
             yield Preloader(process, ours, message[0] if message else {})
         except BaseException:
             processes.send(process.pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ import shlex
 
 from ...common import executable
 from ...common.errors import LOST, reason
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...resources.slurm import in_a_step, stale_requests
 from ...resources.slurm_job import ids
 from ...specs.environment import of_mpi

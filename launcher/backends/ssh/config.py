@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

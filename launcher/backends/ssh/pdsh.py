@@ -13,7 +13,7 @@ import signal
 
 from ...common import executable
 from ...common.errors import reason
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from .. import base, causes, retries
 from ..dial_command import DialCommand, unlabelled
 from ..events import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...common.wording import either
 from ..options import GROUPS, all_options
 

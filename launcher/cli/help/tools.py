@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..options import shared
 from ..tool_options import OWN
 from .rows import OptionRow, of, row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...control import frames, messages
 from .compared_node import ComparedNode
 

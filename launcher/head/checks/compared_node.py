@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ..fleet.hosts import some_of
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..fleet.hosts import some_of
 
 TYPE_CHECKING = False

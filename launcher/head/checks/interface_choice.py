@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..fleet.hosts import some_of
 
 TYPE_CHECKING = False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...specs.plan import OWN_PYTHON
 from ..output.fold import fold, heading, ranges
 from .compared_node import size

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...specs.plan import OWN_PYTHON
 from ..fleet.hosts import by_cause
 from .findings import Severity, line

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...common.boundary import Log
+    from ...common.unexpected import Log
     from ...control.messages import NodeJob
     from ...specs.job import JobSpec
 

@@ -16,13 +16,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...common.boundary import Log
+    from ...common.unexpected import Log
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
     from ..run.events import RunEvent
     from ..run.run import Handle
     from ..run.run_node import RunNode
-    from ..run.workers import Workers
+    from ..run.running_ranks import Workers
 
 
 class Debugging:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
-    from ...common.boundary import Log
+    from ...common.unexpected import Log
     from ..fleet.fleet import NodeFleet
     from ..run.run_node import RunNode
 

@@ -17,8 +17,8 @@ from ... import __version__
 from ...common import files
 from ...common.errors import OUTPUT, DsrunError, reason
 from ...common.private_folder import PRIVATE, state_folder, state_root
+from ...common.records import NamedTuple
 from ...common.text import read_json
-from ...common.values import NamedTuple
 from ...common.write_all import write_all
 from ...specs import field_types
 from ...specs.field_types import Code, Size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

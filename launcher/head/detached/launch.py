@@ -6,7 +6,7 @@ import os
 import signal
 
 from ...common.loop import Loop
-from ...common.tell import tell
+from ...common.stderr import tell
 from ..job.launch import launch
 from ..output.console import Console
 from ..report.ending import Ending

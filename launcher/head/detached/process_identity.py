@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from enum import Enum
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...specs.field_types import Pid, Size
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"

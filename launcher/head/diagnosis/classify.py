@@ -10,10 +10,10 @@ import signal
 from functools import lru_cache
 from itertools import pairwise
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Verdict
-from .last_words import LastWords, bare, last_words
+from .last_output import LastWords, bare, last_words
 from .own_words import is_evidence, tells
 from .row import Row, fits, said
 from .table import CODES_OF_EXCEPTIONS, EVIDENCE, EXCEPTIONS, LINES, SIGNALS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..report.report import WorkerFailure
-    from .last_words import RaisedException
+    from .last_output import RaisedException
 
     Done: TypeAlias = tuple[float, int, str]
 

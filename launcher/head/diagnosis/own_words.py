@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .last_words import RaisedException
+    from .last_output import RaisedException
 
 _PACKAGES = """
 _pickle absl accelerate adlfs aiobotocore aiohttp anthropic apex argparse asyncio asyncpg av

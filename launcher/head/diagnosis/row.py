@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...specs.verdict import FailureClass, Retry
 
 TYPE_CHECKING = False

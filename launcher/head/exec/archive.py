@@ -7,7 +7,7 @@ import stat
 import tarfile
 
 from ...common.errors import UsageError, reason
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from ...common.errors import LOST, NODE_UNUSABLE, OUTPUT, reason
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..fleet.hosts import waiting_line
 from .events import HostEnded, HostFailed, HostNote, HostOutput
 from .results import TIMED_OUT, HostResult

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...common.boundary import Log
+    from ...common.unexpected import Log
     from .results import HostResult
 
 FAILED = 1

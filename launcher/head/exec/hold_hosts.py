@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from ...common.boundary import unexpected
 from ...common.errors import LostError
+from ...common.unexpected import unexpected
 from ...control import frames
 from .events import HostEnded, HostFailed, HostOutput
 from .pipes import OutPipe
@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.boundary import Log
     from ...common.loop import Loop
+    from ...common.unexpected import Log
     from ...control.local_client import ArrivedFrame, LocalClient, Message
     from .events import HostCommand, OnEvent
 

@@ -12,14 +12,14 @@ import re
 import tarfile
 from contextlib import suppress
 
-from ...common.boundary import unexpected
 from ...common.errors import reason
+from ...common.unexpected import unexpected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.boundary import Log
+    from ...common.unexpected import Log
 
 LONGEST = 1 << 16
 """Bytes of a long name, or of a member's other attributes, at most."""

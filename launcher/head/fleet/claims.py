@@ -8,7 +8,7 @@ other has claimed it.
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 
 class Claim(NamedTuple):

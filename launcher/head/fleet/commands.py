@@ -11,7 +11,7 @@ import signal
 from functools import partial
 from itertools import count
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import command_messages, frames, messages
 from ...specs.environment import to_wire
 

@@ -331,7 +331,7 @@ class NodeFleet:
         except (frames.BadFrame, DsrunError):
             raise
         except Exception as error:
-            from ...common.boundary import unexpected
+            from ...common.unexpected import unexpected
 
             raise frames.BadFrame(unexpected(error, self._log)) from None
 

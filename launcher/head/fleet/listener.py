@@ -10,8 +10,8 @@ import socket
 import ssl
 
 from ...common import loop as loops
-from ...common.boundary import unexpected
 from ...common.network import any_address
+from ...common.unexpected import unexpected
 from ...control import auth, frames, messages
 from ...control.stream import StreamClosed
 from ...control.tls import TlsStream
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
-    from ...common.boundary import Log
+    from ...common.unexpected import Log
 
     class Verifier(Protocol):
         """Authenticates callers: see `authentication`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames
 
 TYPE_CHECKING = False

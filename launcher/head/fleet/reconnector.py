@@ -6,7 +6,7 @@ at a time, with pauses between their starts, and a limited rate over all hosts.
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

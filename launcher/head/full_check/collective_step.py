@@ -9,8 +9,8 @@ from collections import Counter
 from functools import partial
 from itertools import combinations
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...control.measurements import (
     JoinGroup,
     Pair,

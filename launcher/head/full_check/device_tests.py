@@ -6,8 +6,8 @@ may differ as long as most are alike.
 
 from __future__ import annotations
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from .matrix import number
 from .steps import MeasuredFault
 

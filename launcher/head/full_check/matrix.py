@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..output.fold import ranges
 
 TYPE_CHECKING = False

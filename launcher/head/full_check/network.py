@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from itertools import combinations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.link_messages import Link, Listen, Listening, MeasureLink
 from .link_words import fault
 from .pairs import rounds

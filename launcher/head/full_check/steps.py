@@ -13,7 +13,7 @@ A program on the node answers with `node/full_check/answers.serve`.
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import log
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.link_messages import Link
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames, messages
 from ...control.reach_messages import Dial, Reach, Reached
 from ..checks import interface_choice

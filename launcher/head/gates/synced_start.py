@@ -8,7 +8,7 @@ from functools import partial
 from ...common.text import plain
 from ...specs.environment import to_wire
 from ..fleet.hosts import by_cause
-from ..run.tasks import is_child
+from ..run.node_jobs import is_child
 from ..sync.node_sync import NodeSync
 from ..sync.shared import SharedProbe
 from ..sync.source import SyncSource

@@ -7,9 +7,9 @@ import signal
 from functools import partial
 
 from ...common import signals, system
-from ...common.boundary import unexpected
 from ...common.errors import DsrunError, Fault, UsageError
 from ...common.output_file import STREAMS, is_page
+from ...common.unexpected import unexpected
 from ..job import control
 from ..job.job import RunnerJob
 from ..job.one_program import OneProgram
@@ -226,7 +226,7 @@ class HeldRun:
         if self._detachment is None:
             self._answer(ending)
             return
-        from ..job.aside import aside
+        from ..job.in_thread import aside
 
         keep = partial(self._detachment.keep, ending, self._hold.log)
         aside(self._loop, [keep], lambda: self._answer(ending))

@@ -8,7 +8,7 @@ import signal
 from contextlib import nullcontext, suppress
 
 from ...common.loop import Loop
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.messages import SessionEnd
 from ..fleet.fleet import NodeFleet
 from ..job.start import prepare

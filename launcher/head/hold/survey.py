@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from .. import doors
 from ..run.run import Run, RunOverrides
 from ..run.run_signals import on_end_signal

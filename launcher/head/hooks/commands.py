@@ -10,9 +10,9 @@ import threading
 import time
 from collections import deque
 
-from ...common.boundary import unexpected
 from ...common.errors import reason
-from ...common.readiness import ready
+from ...common.poll import ready
+from ...common.unexpected import unexpected
 from ..run.events import JobEnded
 from .event_json import event_json
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import IO
 
-    from ...common.boundary import Log
     from ...common.loop import Loop
+    from ...common.unexpected import Log
     from ...specs.job import JobSpec
     from ...specs.policies import HookPolicy
     from ..run.events import RunEvent

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import threading
 
-from ...common.boundary import unexpected
 from ...common.errors import reason
+from ...common.unexpected import unexpected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...common.boundary import Log
+    from ...common.unexpected import Log
 
 MODE = 0o644
 """Permissions of the file: a collector of another user reads it."""

@@ -9,7 +9,7 @@ from ...backends.base import DialBack
 from ...common import system
 from ...common.errors import NodeError, UsageError
 from ...common.network import addresses_towards, own_addresses
-from ...common.readiness import ready
+from ...common.poll import ready
 from ...common.secret import WARNING, shared_secret
 from ...control import tls
 from ..fleet.authentication import SecretVerifier, TokenVerifier, target

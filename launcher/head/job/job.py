@@ -170,7 +170,7 @@ class RunnerJob:
         if not works:
             then()
             return
-        from .aside import aside
+        from .in_thread import aside
 
         aside(self.loop, works, then)
 

@@ -62,7 +62,7 @@ def ask_usage(
 
 def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
     """Answer once all nodes have sent the stacks of their ranks; send an event for each rank."""
-    from ..stacks import collect, wire
+    from ..stacks import collect, view_messages
 
     run, idle = access.view(), access.seen.idle
     running = {one.rank for one in run.workers.running}
@@ -75,7 +75,7 @@ def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
 
     def answer(views: Mapping[int, RankView]) -> None:
         rows = (one._replace(idle=idle.get(rank, 0.0)) for rank, one in views.items())
-        wire.send(caller, rows)
+        view_messages.send(caller, rows)
         caller.answer({}, request)
 
     how = {name: request.get(name) is True for name in ("native", "save")}

@@ -9,7 +9,7 @@ from collections import deque
 from functools import partial
 
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import local
 from ..doors import VERBS, RoleRule, opened
 from ..output.tail import Tail

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...control.job_status import RankState
     from ..run.run_node import RunNode
     from ..run.run_view import RunView
-    from ..run.workers import RunningWorker
+    from ..run.running_ranks import RunningWorker
     from .job_socket import RunHistory
 
 

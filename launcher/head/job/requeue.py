@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...common.errors import DsrunError
-from ...common.tell import tell
+from ...common.stderr import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

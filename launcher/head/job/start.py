@@ -7,7 +7,7 @@ from functools import partial
 from ...backends import BACKENDS, LOCAL, load
 from ...backends.base import Part
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...resources import source
 from ...specs.plan import by_task
 

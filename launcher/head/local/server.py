@@ -12,8 +12,8 @@ from _socket import SO_ACCEPTCONN, SOL_SOCKET
 from contextlib import suppress
 
 from ...common import system
-from ...common.boundary import unexpected
 from ...common.errors import INTERNAL, DsrunError, UsageError
+from ...common.unexpected import unexpected
 from ...control import frames, local
 from ...control.connection import Connection
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
     from typing import Any, TypeAlias
 
-    from ...common.boundary import Log
     from ...common.loop import Loop
+    from ...common.unexpected import Log
 
     Message: TypeAlias = dict[str, Any]
     Verb: TypeAlias = Callable[["LocalCaller", Message, list[int]], Message | None]

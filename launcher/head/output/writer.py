@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from ...common import system
-from ...common.readiness import WRITE, ready
+from ...common.poll import WRITE, ready
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

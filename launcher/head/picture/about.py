@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import time
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...specs.environment import MASK, looks_secret
 
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+|\s+|['"]""")

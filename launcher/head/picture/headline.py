@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...common.wording import counted
 from ..report.report import duration
 

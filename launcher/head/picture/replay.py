@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..run.events import Started
 from .roles_timeline import RolesTimeline
 from .timeline import of_job

@@ -5,7 +5,7 @@ Everything here is bounded: a job may run for weeks, fail often and print a lot.
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..run.events import (
     RESULT,
     Alarm,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from ...common.errors import INTERNAL, NO_PROGRESS
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from .report import Loss, signal_name
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from functools import partial
 
 from ...common import output_file, system
 from ...common.errors import reason
-from ...common.tell import tell
+from ...common.stderr import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ...common.errors import LOST, OUTPUT
 from ...common.exit_codes import as_shell
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...specs.plan import OWN_PYTHON
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames, messages
 from ...control.role_messages import RolePeers
 from ...specs.plan import LOCALHOST

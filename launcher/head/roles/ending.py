@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...common.errors import LOST, OUTPUT, DsrunError, NodeError, UsageError
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ...common.wording import counted
 from ..report.ending import Ending
 from ..report.report import duration, signal_name

@@ -1,4 +1,4 @@
-"""Asks nodes, by their program `ready` (`node/readiness`), whether servers answer them.
+"""Asks nodes, by their program `ready` (`node/ready_program`), whether servers answer them.
 
 The program runs outside the loop of the node launcher, and bypasses proxies.
 """
@@ -9,8 +9,8 @@ import json
 from functools import partial
 
 from ...common.errors import LOST
+from ...common.records import NamedTuple
 from ...common.text import plain, read_json
-from ...common.values import NamedTuple
 from ..exec.fleet_programs import FleetPrograms
 
 TYPE_CHECKING = False

@@ -18,7 +18,7 @@ from enum import Enum
 from ...common.errors import NO_PROGRESS
 from ...common.event_queue import Outbox
 from ...common.loop import Timers
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from ..run.run import RunOverrides
 from ..run.run_view import RunPhase
 from .directory import Directory
 from .port_checks import PortChecks
-from .readiness import RoleReadiness
 from .role_console import RoleConsole
+from .role_probe import RoleReadiness
 from .role_run import RoleRun
 from .spares import Spares
 

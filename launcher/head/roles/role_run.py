@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.errors import DsrunError, NodeError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..job.ending import fails
 from ..job.job import RunnerJob
 from ..job.one_program import OneProgram

@@ -5,7 +5,7 @@ Imported only once there is an observer.
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,20 +8,20 @@ from functools import partial
 
 from ...common.event_queue import EventQueue
 from ...common.loop import DueTimer
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames, messages
 from ...specs.plan import Node
 from ..fleet.events import NodeSent
 from ..output.filter import OutputFilter
 from . import fleet_events, node_frames, run_signals, run_start
 from .gate import Gates, GateStage
+from .node_jobs import tasks
 from .output import RunOutput
 from .restart_policy import NoRestarts
 from .run_node import RunNode, members
 from .run_state import RunState
 from .run_view import RunPhase, RunView
 from .start_message import window
-from .tasks import tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from ..stacks.view import RankView
     from .events import Observer, RunEvent
     from .restart_policy import RestartPolicy
+    from .running_ranks import Workers
     from .startup import AllReady
     from .stdin import Stdin
-    from .workers import Workers
 
     P = ParamSpec("P")
     Happening: TypeAlias = Callable[Concatenate[RunState, P], object]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...common.wording import counted
 from ...control import frames, messages
 from ..fleet.hosts import some_of

@@ -18,8 +18,8 @@ from .record import JobRecord
 from .run_node import RunNode
 from .run_signals import StopRequests
 from .run_view import RunPhase
+from .running_ranks import Workers, may_run_on
 from .start_message import StagedStart, start_message, window, world_of
-from .workers import Workers, may_run_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

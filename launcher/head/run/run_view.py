@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .events import Observer
     from .record import JobRecord
     from .run_node import RunNode
-    from .workers import Workers
+    from .running_ranks import Workers
 
 
 class RunPhase(IntEnum):

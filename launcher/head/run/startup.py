@@ -6,7 +6,7 @@ from collections import Counter, deque
 
 from ...common.errors import NodeError, UsageError
 from ...common.event_queue import Remaining
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...common.wording import ANOTHER_PYTHON
 from ...control import frames, messages
 from ...specs.plan import LOCALHOST, settle

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
     from ..fleet.node_queries import NodeQuestion
     from ..run.run_node import RunNode
-    from ..run.workers import RunningWorker, Workers
+    from ..run.running_ranks import RunningWorker, Workers
 
     Views: TypeAlias = dict[int, RankView]
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...common.wording import counted
 from . import flight
-from .places import FOR_OTHERS, PERHAPS_FOR_OTHERS, Kind, operation, place_of
-from .words import (
+from .rank_words import (
     FOR_CHILDREN,
     STATES,
     at_places,
@@ -22,14 +21,15 @@ from .words import (
     state_or_place,
     who,
 )
+from .wait_kinds import FOR_OTHERS, PERHAPS_FOR_OTHERS, Kind, operation, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .flight import Behind
-    from .places import Place
     from .view import RankView
+    from .wait_kinds import Place
 
 
 class Reason(Enum):

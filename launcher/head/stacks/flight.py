@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
-from .places import COMPLETED, operation
+from ...common.records import NamedTuple
+from .wait_kinds import COMPLETED, operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

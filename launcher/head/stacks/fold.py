@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from .frames import Frame, parsed, since_fork
-from .places import DECORATORS, NOWHERE, of_process, place_of
-from .words import FOR_CHILDREN, STATES, culprit_child, state_or_place
+from .rank_words import FOR_CHILDREN, STATES, culprit_child, state_or_place
+from .wait_kinds import DECORATORS, NOWHERE, of_process, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

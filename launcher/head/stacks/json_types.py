@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from ...common.json_types import one_of
 from .culprit import Reason
-from .places import Kind
+from .wait_kinds import Kind
 
 
 class PlaceJson(TypedDict):

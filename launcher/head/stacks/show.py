@@ -6,8 +6,8 @@ from ...common.formats import versioned
 from ...common.text import plain
 from .culprit import explain
 from .fold import fold
-from .places import place_of
-from .words import who
+from .rank_words import who
+from .wait_kinds import place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...control import stack_messages as messages
     from ...control.stack_messages import ProcessState, ThreadStack
-    from . import places
+    from . import wait_kinds
     from .fold import Picture, Stack
     from .frames import Frame
     from .json_types import CollectiveJson, PlaceJson, ProcessJson, Rank, StacksJson, Thread
@@ -106,7 +106,7 @@ def _rank(view: RankView) -> Rank:
     }
 
 
-def _place(place: places.Place) -> PlaceJson | None:
+def _place(place: wait_kinds.Place) -> PlaceJson | None:
     if not place.known:
         return None
     return {"kind": place.kind.name.lower(), "function": place.call, "where": place.at}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-from ...common.boundary import QUOTED
 from ...common.errors import reason
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
+from ...common.unexpected import QUOTED
 from ...common.wording import counted
 from ...control import frames, sync_answers
 from ...control.sync_answers import Blocked, CopyReady, ManifestAsked, Needed, NoCopy, Shared

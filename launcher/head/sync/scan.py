@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from ...common.errors import UsageError, reason
 from ...common.files import kind as kind_in_words
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.sync_manifest import FILE, FOLDER, LINK
 from .ignore import Ignored
 from .shared import PROBE

@@ -6,7 +6,7 @@ half of the timeout, the stacks of all ranks are sampled; and again at the end o
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..run.events import Exit, JobEnded, RanksActive, Round, Started
 from ..run.run_node import NodeState
 from .idle_times import RankIdleTimes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..fleet.node_queries import NodeQuestion
     from ..run.events import RunEvent
     from ..run.run_node import RunNode
-    from ..run.workers import Workers
+    from ..run.running_ranks import Workers
     from ..stacks.culprit import WaitExplanation
     from ..stacks.view import RankView
     from .hang_incident import HangIncident

@@ -6,10 +6,10 @@ from ...common.text import plain
 from ..fleet.hosts import some_of
 from ..report.hangs import Hang
 from ..run.events import AlarmOver
-from ..stacks.places import place_of
-from ..stacks.words import ranks_of
-from .judge import has_moved, stood
-from .loops import MAY_BE_A_LOOP, goes_round
+from ..stacks.rank_words import ranks_of
+from ..stacks.wait_kinds import place_of
+from .endless_loops import MAY_BE_A_LOOP, goes_round
+from .hang_verdict import has_moved, stood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ..report.report import NOT_FINITE, duration
 from .lines import line_of, matches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..report.slow import Slow
 from ..run.events import RESULT, AlarmOver, Exit, RankOutput, RanksActive, Round
 from . import slowness
-from .spans import Spans
+from .step_activity import Spans
 from .steps import Steps
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..run.events import RunEvent
     from ..run.run_node import RunNode
-    from ..run.workers import Workers
+    from ..run.running_ranks import Workers
     from .alert_action import AlertAction
     from .slowness import SlowFinding
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...resources.ranges import show_slots
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..report.json_types import SlowCause
-    from .spans import LinkSpan, Span
+    from .step_activity import LinkSpan, Span
 
 BUSY = 0.7
 """Minimum share of time that a rank is busy if all others wait for it."""

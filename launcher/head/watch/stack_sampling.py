@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from math import inf
 
-from ...common.values import NamedTuple
-from .judge import Stay, has_moved, judge
-from .loops import Loops
+from ...common.records import NamedTuple
+from .endless_loops import Loops
+from .hang_verdict import Stay, has_moved, judge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

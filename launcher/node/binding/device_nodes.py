@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.cpu_list import format_cpus
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ...common.cpu_list import kernels_list
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from . import sysfs
 
 TYPE_CHECKING = False

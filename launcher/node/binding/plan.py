@@ -6,7 +6,7 @@ from collections import Counter
 
 from ...common.cpu_list import format_cpus, parse_core_list
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from .device_nodes import find_homes
 from .memory import memory_rule
 from .policies import POLICIES

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from . import sysfs
 from .numa import read_numa
 

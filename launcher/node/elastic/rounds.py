@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...common.event_queue import EventQueue
     from ...common.loop import Loop
-    from ...common.values import NamedTuple
+    from ...common.records import NamedTuple
     from ...control.messages import Start
     from ...control.round_messages import AgentFailure
     from ..machine.blocking import Calls

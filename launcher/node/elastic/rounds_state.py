@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Protocol
 
-    from ...common.values import NamedTuple
+    from ...common.records import NamedTuple
     from ...control.messages import Start
     from ...control.round_messages import AgentFailure
 

@@ -11,7 +11,7 @@ import re
 import sys
 
 from ...common import files, system
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import time
 
 from ...common.errors import NodeError
 from ...common.network import lines_of
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 WORD = struct.Struct("!4s4xd")
 ECHO, RECEIVE, SEND, TELL = b"echo", b"recv", b"send", b"tell"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.network import lines_of
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..machine.capacity import cgroups
 
 

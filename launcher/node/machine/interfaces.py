@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from ...common import files, network, system
 from ...common.network import lines_of
-from ...common.readiness import ready
+from ...common.poll import ready
 from ...control.reach_messages import Interface, Network
 from . import processes
 from .blocking import write_in_child

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ...common import system
 from ...common.network import any_address, lines_of
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from . import processes
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ import socket
 import struct
 
 from ...common import system
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from ...common import system
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.job_messages import RankUsage, Usage
 from . import processes
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from ..machine import processes
 from ..workers.spawn import pipes, started
-from . import wire
+from . import messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Fork:
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         stdin = spec.stdin if spec.stdin >= 0 else theirs[0] if spec.keep_stdin else null
         try:
-            wire.send(self._line, _order(spec, path), (stdin, *theirs[1:], *spec.fds))
+            messages.send(self._line, _order(spec, path), (stdin, *theirs[1:], *spec.fds))
         except OSError:
             for fd in ours:
                 os.close(fd)
@@ -133,7 +133,7 @@ class Fork:
 
     def _receive(self) -> None:
         try:
-            received = wire.receive(self._line)
+            received = messages.receive(self._line)
         except BlockingIOError:
             return
         except (OSError, ValueError, IndexError):

@@ -9,7 +9,7 @@ import time
 import traceback
 
 from . import environment, libraries, safety
-from .surroundings import ProcessSurroundings
+from .process_changes import ProcessSurroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

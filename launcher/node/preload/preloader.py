@@ -13,7 +13,7 @@ from enum import Enum
 from ..machine import descendants, processes
 from ..workers.output_pipes import OutputPipe
 from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
-from . import fitness, fork, progress, wire
+from . import fitness, fork, messages, progress
 from .fork import Fork
 
 TYPE_CHECKING = False
@@ -214,7 +214,7 @@ class Preloader:
         """Read the report on the imports; no further message follows."""
         assert self._line is not None
         try:
-            received = wire.receive(self._line)
+            received = messages.receive(self._line)
             message = fitness.parse(received[0]) if received is not None else None
         except BlockingIOError:
             return
@@ -278,7 +278,7 @@ class Preloader:
         for ours, _ in pairs:
             self._forks.append(Fork(self._loop, ours, self._on_fork, self._remark))
         try:
-            wire.send(self._line, {"fork": count}, [theirs.fileno() for _, theirs in pairs])
+            messages.send(self._line, {"fork": count}, [theirs.fileno() for _, theirs in pairs])
         finally:
             for _, theirs in pairs:
                 theirs.close()
@@ -374,7 +374,7 @@ def started(request: PreloadRequest) -> tuple[Process, socket.socket]:
         stdin=theirs.fileno(),
     )
     try:
-        wire.send(ours, {"modules": request.modules, "folders": request.folders})
+        messages.send(ours, {"modules": request.modules, "folders": request.folders})
         return spawn(spec), ours
     except BaseException:
         ours.close()

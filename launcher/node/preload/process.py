@@ -9,8 +9,8 @@ This program and the modules beside it that it uses need only the standard libra
 and import nothing else of dsrun. Standard input is a socket, the control line. Standard output and
 standard error are pipes, like those of workers, for output of modules during import.
 
-Messages are described in `wire`: JSON with descriptors on sockets of SOCK_SEQPACKET. Bytes (words
-of a command, variables, paths) are text in UTF-8 with `surrogateescape`.
+Messages are described in `messages`: JSON with descriptors on sockets of SOCK_SEQPACKET. Bytes
+(words of a command, variables, paths) are text in UTF-8 with `surrogateescape`.
 
 On the control line:
 

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from ...common.network import lines_of
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..machine import processes
 
 TYPE_CHECKING = False

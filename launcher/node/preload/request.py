@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...specs.environment import from_wire, to_wire
 from ..workers.hooked import with_recorder
 from ..workers.worker_specs import WorkerSpecs

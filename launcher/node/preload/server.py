@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 
-from . import identity, imports, safety, wire, worker
+from . import identity, imports, messages, safety, worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def serve(fresh: dict[str, Any], usual: Collection[str]) -> Callable[[], object]
     `fresh`, and the usual modules are imported.
     """
     line = _take_line()
-    order = wire.receive(line)
+    order = messages.receive(line)
     if order is None:
         os._exit(0)
     wanted = order[0]
@@ -35,9 +35,9 @@ def serve(fresh: dict[str, Any], usual: Collection[str]) -> Callable[[], object]
     preloaded = imports.preload(wanted["modules"], wanted["folders"], usual)
     gc.freeze()  # or the first collection in a worker would copy every page that is shared
     gc.enable()
-    wire.send(line, preloaded.report)
+    messages.send(line, preloaded.report)
     launcher = os.getppid()
-    while (request := wire.receive(line)) is not None:
+    while (request := messages.receive(line)) is not None:
         own = _fork([_high(fd) for fd in request[1]], launcher)
         if own is not None:
             line.close()

@@ -10,7 +10,7 @@ import socket
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 
-from . import environment, identity, interpreter, libraries, safety, title, unused, wire
+from . import environment, identity, interpreter, libraries, messages, safety, title, unused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from .imports import ImportedModules
-    from .surroundings import ProcessSurroundings
+    from .process_changes import ProcessSurroundings
 
 
 def become(
@@ -27,8 +27,8 @@ def become(
     """Wait for the order, carry it out, and return the program; ends if there is no order."""
     received = None
     with suppress(BrokenPipeError):  # nobody waits for the message any longer
-        wire.send(line, {"pid": os.getpid()})
-        received = wire.receive(line)
+        messages.send(line, {"pid": os.getpid()})
+        received = messages.receive(line)
     if received is None:
         os._exit(0)
     order, files = received
@@ -97,7 +97,7 @@ def _execute(
     argv: list[bytes], variables: Mapping[bytes, bytes], line: socket.socket, reason: str
 ) -> NoReturn:
     """Execute the command itself, as after `spawn`."""
-    wire.send(line, {"cold": reason})
+    messages.send(line, {"cold": reason})
     for number in signal.valid_signals():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -114,5 +114,5 @@ def _fail(line: socket.socket, error: BaseException) -> NoReturn:
         name = error.filename
         reason = f"{os.fsdecode(name)}: {error.strerror}" if name else f"{error.strerror}"
     with suppress(OSError):
-        wire.send(line, {"error": reason})
+        messages.send(line, {"error": reason})
     os._exit(127)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.entry import load
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames, messages, questions
 from ..machine.blocking import Calls
 

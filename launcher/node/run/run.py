@@ -9,7 +9,7 @@ from functools import partial
 from ...common import system
 from ...common.errors import DsrunError, in_words, limit_met
 from ...common.event_queue import EventQueue
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames, messages
 from ..doors import SERVICES, outfitted
 from ..machine import leftovers, processes

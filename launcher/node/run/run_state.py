@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 from enum import Enum
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..workers.group import FailureDetails
 
 TYPE_CHECKING = False

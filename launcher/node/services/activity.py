@@ -8,7 +8,7 @@ from functools import partial
 
 from ...common import system
 from ...common.network import lines_of
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames, messages
 from ...control.activity_messages import Activity, RankActivity
 from ..full_check import throttling

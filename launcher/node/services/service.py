@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 
 from ...common.entry import load
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import partial
 from ...common import loop as loops
 from ...common import system
 from ...common.event_queue import EventQueue
-from ...common.tell import tell
+from ...common.stderr import tell
 from ...control import frames, messages
 from ...control.connection import Connection
 from ..guard import INITIAL_SILENCE, PASSED

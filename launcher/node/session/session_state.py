@@ -10,7 +10,7 @@ import signal
 from enum import Enum
 
 from ...common.errors import LOST
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

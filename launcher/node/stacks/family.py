@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ...common import system
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..machine.processes import command
 from ..machine.usage import by_parent, family, read_processes
 

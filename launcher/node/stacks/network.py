@@ -16,7 +16,7 @@ from itertools import islice
 
 from ...common import system
 from ...common.network import lines_of
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.stack_messages import (
     CLIENT,
     CLIENTS,

@@ -13,8 +13,8 @@ import signal
 from contextlib import suppress
 
 from ...common import executable, system
+from ...common.records import NamedTuple
 from ...common.text import read_json
-from ...common.values import NamedTuple
 from ...control.stack_messages import ThreadStack
 from ..hook import FOLDER
 from ..machine import processes

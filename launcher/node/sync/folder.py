@@ -23,8 +23,8 @@ from itertools import count
 
 from ...common import files
 from ...common.private_folder import private_folder
+from ...common.records import NamedTuple
 from ...common.text import read_json
-from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import sys
 
 from ...common.errors import reason
 from ...common.private_folder import cache_root
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import frames, messages, sync_manifest
 from ...control.sync_answers import (
     Blocked,

@@ -7,7 +7,7 @@ import os
 import stat
 
 from ...common.files import open_regular
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.sync_manifest import FILE, FOLDER, LINK
 from ...specs.environment import from_wire
 

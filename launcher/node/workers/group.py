@@ -7,9 +7,9 @@ import signal
 from ...common import loop as loops
 from ...common import system
 from ...common.event_queue import EventQueue
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..machine import descendants, processes
-from . import helpers
+from . import self_ending
 from .group_state import GroupPhase, GroupSnapshot, GroupState
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
@@ -305,7 +305,7 @@ class WorkerGroup:
         """Return the facts for the next decision; children are read from /proc only if needed."""
         now, state = self._loop.clock(), self._state
         children = self._children() if state.looks(now) else ()
-        ends_alone = {*filter(helpers.is_helper, children)} if state.sweeps else ()
+        ends_alone = {*filter(self_ending.is_helper, children)} if state.sweeps else ()
         writes = any(pump.fd >= 0 for pump in self.pumps.values())
         return GroupSnapshot(now, children, ends_alone, writes, self._stalled)
 
@@ -330,7 +330,7 @@ class WorkerGroup:
 
     def tell_left(self, pids: Sequence[int]) -> None:
         """Report the processes that a successful job leaves running."""
-        self._listener.orphans_stopped(helpers.names(pids))
+        self._listener.orphans_stopped(self_ending.names(pids))
 
     def end(self, left: Sequence[int]) -> None:
         """Close all streams; the group has ended once its logs are written."""

@@ -10,9 +10,9 @@ import signal
 from enum import Enum
 from functools import partial, wraps
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..machine import descendants
-from . import helpers
+from . import self_ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class GroupState:
         for pid in asked:
             self._do.signal(pid, signal.SIGTERM)
         if not (self._policy.group and self._stop_signal is not None):
-            self._kill_at = now.time + (ORPHAN_GRACE if asked else helpers.MOMENT)
+            self._kill_at = now.time + (ORPHAN_GRACE if asked else self_ending.MOMENT)
 
     def _tell(self, pids: Sequence[int]) -> None:
         """Report once the processes that a successful job leaves running."""

@@ -14,7 +14,7 @@ from collections import deque
 from functools import partial
 
 from ...common.errors import reason
-from ...common.readiness import ready
+from ...common.poll import ready
 from ..machine import processes
 from . import log_process
 from .log_process import HEAD

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 from ...common import system
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...specs.environment import from_wire
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ from ... import __version__
 from ...common import system
 from ...common.errors import DsrunError
 from ...common.network import own_addresses
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control import messages
 from ...specs import environment
 from ...specs.environment import to_wire

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ...common import signals, system
 from ...common.errors import limit_met
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..machine import processes
 
 TYPE_CHECKING = False

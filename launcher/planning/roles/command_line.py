@@ -11,7 +11,7 @@ from itertools import pairwise
 from ...cli.options import all_options
 from ...cli.parser import parse
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from .table import RoleTable, unfit
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ except for names of hosts that only Slurm knows.
 from __future__ import annotations
 
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...common.wording import counted
 from ...resources.hostfile import parse_hosts
 from ...resources.ranges import parse_slots, show_slots

@@ -7,7 +7,7 @@ import re
 from ...cli.options import Options, all_options, written
 from ...cli.parser import Command
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...common.wording import counted
 from ...resources.select import is_alone
 from ...resources.source import names_here

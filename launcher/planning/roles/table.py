@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...cli.options import all_options
 from ...common.errors import UsageError
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...cli.toml_file import meant
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...common.wording import either
 from ...specs.role_words import LISTS, NAME, PORT, placeholders, unknown_words
 from ...specs.roles import ENDS, READY, Ready

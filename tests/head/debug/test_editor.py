@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.debug.editor import BLOCK
 from dsrun.launcher.head.fleet.commands import WINDOW

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common import boundary
+from dsrun.launcher.common import unexpected
 from dsrun.launcher.common.errors import OUTPUT
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.local_client import running
@@ -416,7 +416,7 @@ def test_a_fault_of_dsrun_ends_the_job_alone_and_frees_its_slots(
     hold_of: HoldOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = hold_of("n0").ready()
-    monkeypatch.setattr(boundary, "observers", [])
+    monkeypatch.setattr(unexpected, "observers", [])
     with monkeypatch.context() as broken:
         broken.setitem(vars(one_program), "doors", None)
         client = fake.client()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 from dsrun.launcher.head.hooks import commands
 from dsrun.launcher.head.hooks.commands import CommandQueue, EventCommands
 from dsrun.launcher.head.report.ending import Ending

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 from dsrun.launcher.head.output.console import COLOURS, Console
 from dsrun.launcher.head.output.labels import LONGEST
 from dsrun.launcher.head.output.terminal import LATEST, LINES

@@ -16,7 +16,7 @@ import pytest
 
 from dsrun.launcher.common import output_file
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.common.readiness import ready
+from dsrun.launcher.common.poll import ready
 from dsrun.launcher.head.report import file
 from dsrun.launcher.head.report.document import as_text
 

@@ -13,7 +13,7 @@ from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.head.run.run_signals import StopRequests, StopStep
 from dsrun.launcher.head.run.run_view import RunPhase
-from dsrun.launcher.head.run.workers import Workers
+from dsrun.launcher.head.run.running_ranks import Workers
 
 from ...support.recorder import Recorder
 from ...support.run_nodes import plan_of, sent_nodes

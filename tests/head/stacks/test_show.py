@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from dsrun.launcher.head.stacks.culprit import Reason
-from dsrun.launcher.head.stacks.places import Kind
 from dsrun.launcher.head.stacks.show import BOLD, DIM, LONGEST, NORMAL, StackText, as_json
 from dsrun.launcher.head.stacks.view import RankView
+from dsrun.launcher.head.stacks.wait_kinds import Kind
 
 from ...support import schemas
 from ...support.jobs import HOSTILE

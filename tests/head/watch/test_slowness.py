@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.watch.slowness import behind, slow
-from dsrun.launcher.head.watch.spans import LinkSpan, RankSpan, Span
+from dsrun.launcher.head.watch.step_activity import LinkSpan, RankSpan, Span
 
 MB = 1_000_000
 

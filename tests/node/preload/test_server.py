@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.preload import wire
+from dsrun.launcher.node.preload import messages
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 from ...support.limits import HANG
@@ -61,7 +61,7 @@ def test_a_fork_that_nobody_waits_for_ends_as_well(process: Preloader) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         ours.close()
-        wire.send(process.line, {"fork": 1}, [theirs.fileno()])
+        messages.send(process.line, {"fork": 1}, [theirs.fileno()])
     forks = process.forks(1)  # and is done with the one before
     others = {*processes.children()} - {process.process.pid, forks[0].pid}
     assert [os.waitpid(pid, 0)[1] for pid in others] == [0] * len(others)
@@ -80,7 +80,7 @@ def test_they_do_if_it_is_killed(tmp_path: Path, spec: WorkerSpec) -> None:
     with preloader(["colorsys"], tmp_path, status=-signal.SIGKILL) as process:
         (fork,) = process.forks(1)
         os.kill(process.process.pid, signal.SIGKILL)
-        assert wire.receive(process.line) is None  # no fork holds the other end
+        assert messages.receive(process.line) is None  # no fork holds the other end
         with fork.line:
             assert fork.becomes(spec).ends().out == "train.py x True\n"
 
@@ -100,8 +100,8 @@ def test_a_request_that_is_not_possible_closes_the_sockets(tmp_path: Path) -> No
         with ours:
             ours.settimeout(HANG)
             with theirs:
-                wire.send(process.line, {"fork": 1}, [theirs.fileno()])
-            assert wire.receive(ours) is None
+                messages.send(process.line, {"fork": 1}, [theirs.fileno()])
+            assert messages.receive(ours) is None
 
 
 def test_many_forks_leave_nothing_in_the_preloader(process: Preloader) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.node.preload import wire
+from dsrun.launcher.node.preload import messages
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 from ...support.preloading import COMMON, Fork, Preloader, order, preloader
@@ -107,11 +107,11 @@ def test_it_says_why_it_cannot_be_the_worker(
 def answer(fork: Fork, value: dict[str, Any]) -> dict[str, Any]:
     """Send an order with empty streams; returns the one message that follows."""
     null = os.open(os.devnull, os.O_RDWR)
-    wire.send(fork.line, value, [null] * 3)
+    messages.send(fork.line, value, [null] * 3)
     os.close(null)
-    message = wire.receive(fork.line)
+    message = messages.receive(fork.line)
     assert message is not None
-    assert wire.receive(fork.line) is None
+    assert messages.receive(fork.line) is None
     fork.line.close()
     return message[0]
 

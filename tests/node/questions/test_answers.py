@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.common.values import NamedTuple
+from dsrun.launcher.common.records import NamedTuple
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.job_messages import USAGE, UsageAsk
 from dsrun.launcher.control.questions import QuestionMessage

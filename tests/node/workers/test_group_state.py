@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.node.machine import descendants
-from dsrun.launcher.node.workers import helpers
+from dsrun.launcher.node.workers import self_ending
 from dsrun.launcher.node.workers.group_state import (
     DRAIN,
     ORPHAN_GRACE,
@@ -189,7 +189,7 @@ def test_helpers_end_alone_and_are_told_if_they_do_not() -> None:
     group = Group()
     group.helpers = {20}
     assert group.end(0, 20) == []
-    assert group.changed(helpers.MOMENT) == [("tell_left", [20]), ("kill", {20}, True)]
+    assert group.changed(self_ending.MOMENT) == [("tell_left", [20]), ("kill", {20}, True)]
 
 
 @pytest.mark.parametrize("stopped", [False, True])

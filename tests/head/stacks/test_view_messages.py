@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.common.errors import DsrunError, UsageError
 from dsrun.launcher.control import local
 from dsrun.launcher.control.local_client import LocalClient, connect
-from dsrun.launcher.head.stacks import wire
+from dsrun.launcher.head.stacks import view_messages
 
 from ...support.local_control import serving
 from ...support.stacks import FETCH, NEXT, collective, process, ranks, view
@@ -29,12 +29,12 @@ def asked(verb: Callable[..., Any]) -> dict[int, Any]:
         client = connect(local.JOB, server.name)
         assert isinstance(client, LocalClient)
         with client:
-            return wire.ask(client, {"ranks": []}, 1.0)
+            return view_messages.ask(client, {"ranks": []}, 1.0)
 
 
 def test_views_arrive_as_they_were() -> None:
     def answer(caller: LocalCaller, _request: Any, _fds: Any) -> dict[str, Any]:
-        wire.send(caller, reversed(VIEWS.values()))
+        view_messages.send(caller, reversed(VIEWS.values()))
         return {}
 
     assert asked(answer) == VIEWS
@@ -60,7 +60,7 @@ def test_too_much_is_left_out() -> None:
     class Full:
         """A caller that does not read."""
 
-        pending = wire.MOST_PENDING
+        pending = view_messages.MOST_PENDING
 
         def __init__(self) -> None:
             self.got: list[Any] = []
@@ -69,6 +69,6 @@ def test_too_much_is_left_out() -> None:
             self.got.append(message["view"])
 
     caller: Any = Full()
-    wire.send(caller, VIEWS.values())
+    view_messages.send(caller, VIEWS.values())
     assert [one.problem for one in caller.got] == ["left out: too much to send"] * 2
     assert [one.processes for one in caller.got] == [(), ()]

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.workers import helpers
+from dsrun.launcher.node.workers import self_ending
 
 from ...support.limits import wait_for
 from ...support.specs import python
@@ -45,8 +45,8 @@ def test_a_helper_that_ends_by_itself_is_no_news(name: str) -> None:
 def test_a_helper_that_stays_is_named_and_stopped() -> None:
     timed = Timed(python(STAYS.format(name=TRACKER)))
     timed.until(lambda: not timed.group.running())
-    timed.until(lambda: any(map(helpers.is_helper, processes.children())))
-    timed.clock.go(helpers.MOMENT - 0.1)
+    timed.until(lambda: any(map(self_ending.is_helper, processes.children())))
+    timed.clock.go(self_ending.MOMENT - 0.1)
     timed.group.on_reaped(processes.reap())
     assert not timed.group.over
     timed.clock.go(0.2)
@@ -59,7 +59,7 @@ def test_others_are_named_at_once_and_without_the_helpers() -> None:
     text = f"{STAYS.format(name=TRACKER)}{STAYS.format(name='mine')}"
     timed = Timed(python(text))
     timed.until(lambda: not timed.group.running())
-    timed.clock.go(helpers.MOMENT)
+    timed.clock.go(self_ending.MOMENT)
     stopped = [one[1] for one in timed.ended() if one[0] == "orphans_stopped"]
     assert [names[:4] for names in stopped] == ["mine"]
 
@@ -69,9 +69,9 @@ def test_a_process_that_is_just_ending_is_none_that_was_left() -> None:
     if pid == 0:
         os._exit(0)
     wait_for(lambda: processes.stat(pid)[0] == "Z", "its end")
-    assert helpers.is_helper(pid)
+    assert self_ending.is_helper(pid)
     os.waitpid(pid, 0)
-    assert not helpers.is_helper(os.getpid())
+    assert not self_ending.is_helper(os.getpid())
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_a_process_that_is_just_ending_is_none_that_was_left() -> None:
     ],
 )
 def test_helpers_are_told_by_their_command_lines(command: str, helps: bool) -> None:
-    assert bool(helpers.HELPERS.search(command)) == helps
+    assert bool(self_ending.HELPERS.search(command)) == helps

@@ -11,8 +11,8 @@ import os
 import re
 from functools import partial
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from ..run.events import RESULT, RankOutput
 from ..watch.lines import OutputLines, matches
 from ..watch.time_limit import TimeLimit, TooSlow

@@ -11,7 +11,7 @@ import re
 from enum import IntEnum
 
 from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN
-from ..stacks.places import FOR_OTHERS, Kind, awaits, of_thread, place_of
+from ..stacks.wait_kinds import FOR_OTHERS, Kind, awaits, of_thread, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -112,7 +112,7 @@ def test_libraries_rely_on_the_cpus_from_before_the_import(tmp_path: Path) -> No
 
 UNPRIVILEGED = """
 import os
-from dsrun.launcher.node.preload.surroundings import ProcessSurroundings
+from dsrun.launcher.node.preload.process_changes import ProcessSurroundings
 before = ProcessSurroundings()
 os.setgid(65534)
 os.setuid(65534)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.readiness import WRITE, ready
+from dsrun.launcher.common.poll import WRITE, ready
 
 from ..support.limits import HANG, NEVER
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.control.stack_messages import STORE, NetworkUse
-from dsrun.launcher.head.stacks.places import NOWHERE, Kind, of_process, of_thread, place_of
 from dsrun.launcher.head.stacks.view import RankView
+from dsrun.launcher.head.stacks.wait_kinds import NOWHERE, Kind, of_process, of_thread, place_of
 
 from ...support.stacks import (
     ALL_REDUCE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.preload import wire
+from dsrun.launcher.node.preload import messages
 
 from ...support.leaks import open_files
 
@@ -27,17 +27,17 @@ def line() -> Iterator[Line]:
 
 @pytest.mark.parametrize("value", [{}, {"a": "caf\udce9"}, {"long": "x" * 3_000_000}])
 def test_a_message_arrives_whole_though_nobody_reads_yet(line: Line, value: dict[str, str]) -> None:
-    wire.send(line[0], value)
-    wire.send(line[0], {"next": 1})
-    assert wire.receive(line[1]) == (value, [])
-    assert wire.receive(line[1]) == ({"next": 1}, [])
+    messages.send(line[0], value)
+    messages.send(line[0], {"next": 1})
+    assert messages.receive(line[1]) == (value, [])
+    assert messages.receive(line[1]) == ({"next": 1}, [])
 
 
 def test_descriptors_arrive_as_copies_that_no_program_inherits(line: Line) -> None:
     reading, writing = os.pipe()
-    wire.send(line[0], {}, [writing])
+    messages.send(line[0], {}, [writing])
     os.close(writing)
-    message = wire.receive(line[1])
+    message = messages.receive(line[1])
     assert message is not None
     (copy,) = message[1]
     assert not os.get_inheritable(copy)
@@ -49,24 +49,24 @@ def test_descriptors_arrive_as_copies_that_no_program_inherits(line: Line) -> No
 
 def test_a_line_that_has_ended_has_no_message(line: Line) -> None:
     line[0].close()
-    assert wire.receive(line[1]) is None
+    assert messages.receive(line[1]) is None
 
 
 def test_nor_has_one_that_was_closed_with_an_unread_message(line: Line) -> None:
-    wire.send(line[1], {"unread": True})
+    messages.send(line[1], {"unread": True})
     line[0].close()
-    assert wire.receive(line[1]) is None
+    assert messages.receive(line[1]) is None
 
 
 def test_a_line_that_does_not_block_says_that_there_is_none_yet(line: Line) -> None:
     line[1].setblocking(False)
     with pytest.raises(BlockingIOError):
-        wire.receive(line[1])
+        messages.receive(line[1])
 
 
 def test_a_message_that_cannot_be_sent_leaves_no_descriptor(line: Line) -> None:
     line[1].close()
     before = open_files()
     with pytest.raises(OSError, match="pipe"):
-        wire.send(line[0], {})
+        messages.send(line[0], {})
     assert open_files() == before

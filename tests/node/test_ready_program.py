@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.errors import USAGE
-from dsrun.launcher.node import readiness
+from dsrun.launcher.node import ready_program
 from dsrun.launcher.node.programs import command_line
 
 from ..support.clock import Clock
@@ -212,18 +212,18 @@ def test_an_answer_without_an_end_is_read_for_a_while_only(
     listener: socket.socket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock()
-    server = readiness.Server(0, clock.loop, lambda: None)
-    readiness.ServerTrial(clock.loop, server, 0, "http", "/").begin(*listener.getsockname())
+    server = ready_program.Server(0, clock.loop, lambda: None)
+    ready_program.ServerTrial(clock.loop, server, 0, "http", "/").begin(*listener.getsockname())
     theirs, _ = listener.accept()
     with theirs:
         clock.settle()
         assert theirs.recv(4096).startswith(b"GET / HTTP/1.1\r\n")
         theirs.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
         clock.settle()
-        clock.go(readiness.BETTER)
+        clock.go(ready_program.BETTER)
         assert capsys.readouterr().out == '{"server": 0, "answered": [0]}\n'
         theirs.sendall(b"more")
         clock.settle()
-        clock.go(readiness.PATIENCE)
+        clock.go(ready_program.PATIENCE)
         theirs.setblocking(False)
         assert theirs.recv(1) == b""

@@ -6,7 +6,7 @@ import os
 import signal
 
 from .death_signal import DeathSignal
-from .readiness import ready
+from .poll import ready
 
 
 class StandIn:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.stacks.words import culprit_child, ranks_of, state_or_place, who, within
+from dsrun.launcher.head.stacks.rank_words import (
+    culprit_child,
+    ranks_of,
+    state_or_place,
+    who,
+    within,
+)
 
 from ...support.stacks import FETCH, IDLE, LOAD, NEXT, process, ranks, view
 
@@ -39,6 +45,6 @@ def test_states() -> None:
 
 
 def test_nothing_within() -> None:
-    from dsrun.launcher.head.stacks.places import place_of
+    from dsrun.launcher.head.stacks.wait_kinds import place_of
 
     assert within(view(0, LOAD), place_of(view(0, LOAD))) == ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ...common.records import NamedTuple
 from ...common.text import plain
-from ...common.values import NamedTuple
 from .row import said
 
 TYPE_CHECKING = False

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.common import values
+from dsrun.launcher.common import records
 
 
-class Ours(values.NamedTuple):
+class Ours(records.NamedTuple):
     """A node."""
 
     rank: int

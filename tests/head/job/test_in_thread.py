@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.job.aside import aside
+from dsrun.launcher.head.job.in_thread import aside
 
 from ...support.limits import HANG, wait_for
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.head.run.tasks import tasks
+from dsrun.launcher.head.run.node_jobs import tasks
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ...resources.ranges import show_slots
 from ..fleet.hosts import some_of
-from .places import Kind, of_process, of_thread
+from .wait_kinds import Kind, of_process, of_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...control.stack_messages import ProcessState
-    from .places import Place
     from .view import RankView
+    from .wait_kinds import Place
 
 NAMED = 3
 """Groups of ranks that a sentence names."""

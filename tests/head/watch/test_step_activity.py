@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.watch.spans import LinkSpan, RankSpan, Spans
+from dsrun.launcher.head.watch.step_activity import LinkSpan, RankSpan, Spans
 
 from ...support.activity import Worked
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.common.boundary import LONGEST, QUOTED, unexpected
+from dsrun.launcher.common.unexpected import LONGEST, QUOTED, unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,11 +11,18 @@ from __future__ import annotations
 import re
 from math import inf
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..stacks.culprit import Reason, explain
-from ..stacks.places import COMPLETED, FOR_OTHERS, PERHAPS_FOR_OTHERS, Kind, of_process, place_of
-from ..stacks.words import FOR_CHILDREN, culprit_child
-from .outside import Outside, waits_outside
+from ..stacks.rank_words import FOR_CHILDREN, culprit_child
+from ..stacks.wait_kinds import (
+    COMPLETED,
+    FOR_OTHERS,
+    PERHAPS_FOR_OTHERS,
+    Kind,
+    of_process,
+    place_of,
+)
+from .outside_waits import Outside, waits_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

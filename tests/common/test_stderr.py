@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dsrun.launcher
-from dsrun.launcher.common.tell import tell
+from dsrun.launcher.common.stderr import tell
 
 if TYPE_CHECKING:
     import pytest
@@ -27,7 +27,7 @@ def test_each_line_is_safe_and_has_the_name_of_the_command(
 def test_nothing_happens_if_nobody_can_read_it() -> None:
     read, write = os.pipe()
     os.close(read)
-    program = "from dsrun.launcher.common.tell import tell; tell('a'); tell('b'); print('on')"
+    program = "from dsrun.launcher.common.stderr import tell; tell('a'); tell('b'); print('on')"
     done = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=write, check=True
     )

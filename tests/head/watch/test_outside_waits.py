@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control.stack_messages import NetworkUse, ThreadStack
-from dsrun.launcher.head.watch.outside import Outside
+from dsrun.launcher.head.watch.outside_waits import Outside
 
 from ...support.recorded_stacks import NAMES, recorded
 from ...support.stacks import ALL_REDUCE, LIB, LOAD, ranks, view
-from .test_judge import judged
+from .test_hang_verdict import judged
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.stacks.view import RankView

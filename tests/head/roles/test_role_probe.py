@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.roles.inquiry import AGAIN, ANY_PORT
-from dsrun.launcher.head.roles.readiness import UNPROVEN, LineWatch
+from dsrun.launcher.head.roles.role_probe import UNPROVEN, LineWatch
 from dsrun.launcher.head.run.events import RESULT, RankOutput
 from dsrun.launcher.specs.roles import Ready
 

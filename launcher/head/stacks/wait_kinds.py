@@ -10,7 +10,7 @@ import re
 from enum import Enum
 from functools import lru_cache
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ...control.stack_messages import NETWORK_UNKNOWN, STORE
 from .frames import Frame, innermost, parsed, since_fork
 

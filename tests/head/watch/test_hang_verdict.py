@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.control.stack_messages import STORE, NetworkUse
 from dsrun.launcher.head.stacks.culprit import Reason
 from dsrun.launcher.head.stacks.view import RankView
-from dsrun.launcher.head.watch.judge import (
+from dsrun.launcher.head.watch.hang_verdict import (
     MAY_BE_A_WAIT,
     MAY_BE_AT_WORK,
     Judgement,

@@ -9,7 +9,7 @@ import pytest
 from dsrun.launcher.control.messages import WorkerExit, WorkersStarted
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.run.run_node import RunNode
-from dsrun.launcher.head.run.workers import LISTED, PATIENCE, Workers, may_run_on
+from dsrun.launcher.head.run.running_ranks import LISTED, PATIENCE, Workers, may_run_on
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import lay_out
 

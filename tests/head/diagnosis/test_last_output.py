@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.diagnosis.last_words import AFTER, bare, last_words
+from dsrun.launcher.head.diagnosis.last_output import AFTER, bare, last_words
 
 FRAME = '  File "/work/train.py", line 3, in step\n    go()\n'
 TRACEBACK = f"Traceback (most recent call last):\n{FRAME}"

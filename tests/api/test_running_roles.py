@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.api.begun import Begun
+from dsrun.launcher.api.running_roles import Begun
 
 ROUND = {"event": "Round", "hosts": ["n0", "n1"]}
 RANKS = {"event": "RanksStarted"}

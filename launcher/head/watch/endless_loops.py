@@ -6,11 +6,11 @@ until a line is printed, and nothing else follows.
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
+from ...common.records import NamedTuple
 from ..stacks.culprit import Reason, explain
 from ..stacks.frames import parsed
-from ..stacks.places import Kind, place_of
-from .judge import LONGER, calls, main_frames, received, unfinished
+from ..stacks.wait_kinds import Kind, place_of
+from .hang_verdict import LONGER, calls, main_frames, received, unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control.stack_messages import NetworkUse
-from dsrun.launcher.head.watch.judge import LONGER
-from dsrun.launcher.head.watch.loops import MAY_BE_A_LOOP, Loops, goes_round
+from dsrun.launcher.head.watch.endless_loops import MAY_BE_A_LOOP, Loops, goes_round
+from dsrun.launcher.head.watch.hang_verdict import LONGER
 
 from ...support.recorded_stacks import recorded
 from ...support.stacks import FETCH, LIB, LOAD, collective, view
