@@ -382,3 +382,32 @@ def test_what_is_an_asserted_duration(text: str, count: int) -> None:
 )
 def test_what_is_a_long_pause(text: str, count: int) -> None:
     assert len([*long_pauses(ast.parse(text))]) == count
+
+
+OTHER_VERBS = {
+    *("abandon", "begin", "conclude", "crash", "dismiss", "drop", "end", "forget", "give_up"),
+    *("hang_up", "leave", "quit", "refuse", "release", "settle", "shut", "terminate"),
+}
+"""Verbs for an end besides `stop` (workers), `close` (resources), `cancel` (requests) and `finish`
+(the normal end), and for a beginning besides `start`."""
+
+WORDS_OF_THE_FIELD = {
+    "abandon": "goes on without what does not answer, and ends nothing",
+    "forget": "a verb of dsrun-job",
+    "refuse": "a login, a request or an option",
+    "release": "what others get then: a port, a node, a shard",
+}
+"""Those that say something else than these five."""
+
+NO_VERBS = {
+    *("end_signals", "crash_fields", "_crash"),
+    *("leave_no_trace", "_leave_input", "_leave_open", "_leave_round", "_leave_us_out"),
+}
+"""Functions whose names have a noun, or end nothing."""
+
+
+def test_a_beginning_has_one_verb_and_an_end_has_four() -> None:
+    others = sorted(OTHER_VERBS - {*WORDS_OF_THE_FIELD})
+    verb = re.compile(rf"_*({'|'.join(others)})(_|$)")
+    names = {function.name for path in MODULES for function in functions(path)}
+    assert sorted(name for name in names - NO_VERBS if verb.match(name)) == []

@@ -246,7 +246,7 @@ class _QueueLine:
         self.taken: set[tuple[int, int]] = set()
         self._stream: socket.socket | None = None
         self._asking = False
-        self._begin()
+        self._start()
 
     @property
     def mine(self) -> bool:
@@ -256,7 +256,7 @@ class _QueueLine:
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer."""
         if not self.mine:
-            self._begin()
+            self._start()
         with self._lock:
             if self._asking:
                 raise RuntimeError(
@@ -279,7 +279,7 @@ class _QueueLine:
         self._stream = None
         self.taken = set()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self.taken = set()
         self._pid = os.getpid()
         self._lock = threading.RLock()

@@ -129,12 +129,12 @@ class DetachedJob:
 
     def done(self) -> bool:
         """Return whether the job has ended, with a known result."""
-        return self._folder.end is not None
+        return self._folder.ending is not None
 
     @property
     def report(self) -> Report | None:
         """The report of the job; None if it has not ended."""
-        end = self._folder.end
+        end = self._folder.ending
         return None if end is None else _report(end)
 
     def wait(self, timeout: float | None = None) -> Report:

@@ -293,7 +293,7 @@ class Job:
                     self.signal(signal.SIGINT)
                 self._receive()
                 if passed_on > MOST_INTERRUPTS:
-                    self._end(
+                    self._finish(
                         JobError(f"job {self.id}: left alone, as it did not end when interrupted")
                     )
         if passed_on:
@@ -329,7 +329,7 @@ class Job:
         elif (ended := self._ended(arrived)) and (rest := self._output.rest(ended)):
             self._arrived.extendleft([arrived, *reversed(rest)])
         elif isinstance(arrived, JobError):
-            self._end(arrived)
+            self._finish(arrived)
         else:
             self._take_frame(arrived)
 
@@ -381,18 +381,18 @@ class Job:
         try:
             checked(answer)
         except DsrunError as error:
-            self._end(LaunchError(str(error), error.exit_code))
+            self._finish(LaunchError(str(error), error.exit_code))
             return
         report = read(answer["report"], answer["text"])
-        self._output.end(report.text)
-        self._end(report)
+        self._output.finish(report.text)
+        self._finish(report)
         self._take_event(events.Ended(report))
 
     def _tell(self, event: Event) -> None:
         for reader in tuple(self._readers):
             reader.add(event)
 
-    def _end(self, ending: Report | JobError) -> None:
+    def _finish(self, ending: Report | JobError) -> None:
         self._ending = ending
         self._service.close()
 

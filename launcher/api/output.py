@@ -66,10 +66,10 @@ class JobOutput:
         if self._printer is not None:
             self._printer.message(text)
 
-    def end(self, report: str) -> None:
+    def finish(self, report: str) -> None:
         """Print the remaining output, and the report."""
         if self._printer is not None:
-            self._printer.end(report)
+            self._printer.finish(report)
 
     def text(self, rank: int, stream: int) -> str:
         """Return the newest output of a rank on a stream."""
@@ -146,7 +146,7 @@ class Printer:
         """Show these streams of a rank, with `text` before each line, and no others."""
         for stream in (1, 2):
             if before := self._labellers.pop((rank, stream), None):
-                show(stream, before.end())
+                show(stream, before.finish())
         for stream in streams:
             self._labellers[rank, stream] = Labeller(text.encode("utf-8", "surrogateescape"))
             self._sanitizers[rank, stream] = Sanitizer()
@@ -162,10 +162,10 @@ class Printer:
         """Print a message of dsrun's own."""
         show(2, own_lines(text).encode("utf-8", "replace"))
 
-    def end(self, report: str) -> None:
+    def finish(self, report: str) -> None:
         """Print lines without a line end, and the report."""
         for (_, stream), labeller in self._labellers.items():
-            show(stream, labeller.end())
+            show(stream, labeller.finish())
         show(2, f"{plain(report)}\n".encode("utf-8", "replace") if report else b"")
 
 

@@ -73,13 +73,13 @@ class Service:
         while not self.gone:
             self._loop.run()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Stop the job, if there is one, because the program has gone."""
         if self.gone:
             return
         self.gone = True
         if self._job is not None and not self._job.ending:
-            self._job.end(signal.SIGHUP)
+            self._job.on_end_signal(signal.SIGHUP)
         else:
             self._loop.stop()
 
@@ -100,10 +100,10 @@ class Service:
             programs = programs_of(roles)
         spec = spec._replace(plan=start.plan)
         relay = _relay(self._loop, caller, spec, inherits=request.get("output") == INHERIT)
-        begin = partial(self._begin, relay)
+        begin = partial(self._start, relay)
         return launch(spec, start, backend_for(spec), self._loop, relay, begin, programs)
 
-    def _begin(self, relay: Relay, job: JobControl) -> None:
+    def _start(self, relay: Relay, job: JobControl) -> None:
         """Let the program observe a job that is about to begin."""
         job.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
         self._job = job
@@ -116,7 +116,7 @@ class Service:
         if self._request is not None:
             raise UsageError("launch: this process already has a job")
         self._caller, self._request = caller, request
-        caller.on_close.append(self.leave)
+        caller.on_close.append(self.close)
         self._loop.stop()
 
     def _on_signal(self, _caller: LocalCaller, request: Message, _fds: list[int]) -> Message:
@@ -141,7 +141,7 @@ class Service:
             with suppress(DsrunError):
                 act(job)
         if self.gone and not job.ending:
-            job.end(signal.SIGHUP)
+            job.on_end_signal(signal.SIGHUP)
 
 
 def _decoded(request: Message) -> tuple[JobSpec, RolesSpec | None]:
@@ -194,8 +194,8 @@ def _serve(argv: list[str]) -> int:
     service = Service(loop)
     server = LocalServer(loop, socket(fileno=fd), service.verbs)
     for caller in server.callers:
-        caller.on_close.append(service.leave)
-    _watch(loop, pid, service.leave)
+        caller.on_close.append(service.close)
+    _watch(loop, pid, service.close)
     service.serve()
     server.close()
     return 0

@@ -167,10 +167,10 @@ class Child:
         self._loop.remove(self._pidfd)
         _, status = os.waitpid(self.pid, 0)
         self.code = os.waitstatus_to_exitcode(status)
-        self._loop.call_later(STDERR_TIMEOUT, self._give_up_reading)
+        self._loop.call_later(STDERR_TIMEOUT, self._stop_reading)
         self._report_end()
 
-    def _give_up_reading(self) -> None:
+    def _stop_reading(self) -> None:
         if self._stderr >= 0:
             self._close_errors()
             self._report_end()

@@ -64,7 +64,7 @@ def _become(argv: Sequence[str], streams: Sequence[int]) -> None:
         _close_on_exec()
         _reset_signals()
         _rename(argv)
-        _forget_site()
+        _remove_site()
         sys.argv[:] = ["-c", *argv[5:]]
         exec(argv[4], {"__name__": "__main__"})
     except BaseException as error:
@@ -119,7 +119,7 @@ def _rename(argv: Sequence[str]) -> None:
             os.pwrite(file.fileno(), line, start)
 
 
-def _forget_site() -> None:
+def _remove_site() -> None:
     """Search modules only in the standard library, as `-E -S` would."""
     library = os.path.dirname(os.__file__)
     own = [path for path in sys.path if path in {library, f"{library}/lib-dynload"}]

@@ -46,7 +46,7 @@ class LoopWait:
         self.loop = loop
         self._ended_by = 0
         ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-        loop.on_signals([one for one in ENDS if not (ignored and one == signal.SIGHUP)], self._end)
+        loop.on_signals([one for one in ENDS if not (ignored and one == signal.SIGHUP)], self._stop)
 
     def until(self, begin: Callable[[Callable[[], None]], object]) -> None:
         """Call `begin` with a function to call at its end, and wait for that call.
@@ -54,15 +54,15 @@ class LoopWait:
         Raises:
             Ended: a signal has come before.
         """
-        begin(self._over)
+        begin(self._finish)
         self.loop.run()
         if self._ended_by:
             raise EndedBySignal(self._ended_by)
 
-    def _over(self) -> None:
+    def _finish(self) -> None:
         self.loop.call_later(0.0, self.loop.stop)
 
-    def _end(self, number: int) -> None:
+    def _stop(self, number: int) -> None:
         self._ended_by = self._ended_by or number
         self.loop.stop()
 
@@ -169,7 +169,7 @@ def connect(
 
     begin = partial(fleet.connect, start.parts, dial)
     fleet_connect = FleetConnect(fleet, begin, job.supervision.start_timeout)
-    waiting.until(lambda over: fleet_connect.begin(failed, over))
+    waiting.until(lambda over: fleet_connect.start(failed, over))
     connected = [node for node in fleet_connect.nodes if node in fleet_connect.connected]
 
     def causes() -> dict[str, str]:
@@ -193,4 +193,4 @@ def _close(fleet: NodeFleet) -> None:
     from ..control.messages import SessionEnd
 
     fleet.close(SessionEnd(0, ""))
-    fleet.disconnect()
+    fleet.close_at_once()

@@ -121,14 +121,14 @@ class Check:
         def progress(text: str) -> None:
             self._console.status(f"dsrun: {text}")
 
-        def begin(over: Callable[[], None]) -> None:
+        def start(over: Callable[[], None]) -> None:
             def on_result(measured: Mapping[str, StepResult]) -> None:
                 results.update(measured)
                 over()
 
             full_check.run(self._programs, steps, progress, on_result)
 
-        self._waiting.until(begin)
+        self._waiting.until(start)
         return results
 
     def _ask(
@@ -140,11 +140,11 @@ class Check:
         asked = {name: self._task(wanted[name])._replace(**fields) for name in names}
         question: list[HostQuestion] = []
 
-        def begin(over: Callable[[], None]) -> None:
+        def start(over: Callable[[], None]) -> None:
             question.append(HostQuestion(self._programs, over))
             question[0].ask(asked, options, seconds)
 
-        self._waiting.until(begin)
+        self._waiting.until(start)
         return {name: question[0].answers[name] for name in names}
 
     def _ask_without_files(

@@ -242,7 +242,7 @@ def _wait_for_report(place: NamedSocket) -> None:
 def _kill_on_hosts(given: JobCommand) -> int:
     from ..control.job_messages import EndJob
     from ..head.detached.job_folder import JOB_ID
-    from .job_cleanup import end
+    from .job_cleanup import stop_on_hosts
 
     (job,) = given.words or ("",)
     if not re.fullmatch(JOB_ID, job):
@@ -255,7 +255,7 @@ def _kill_on_hosts(given: JobCommand) -> int:
         )
     grace = 0.0 if given.own["now"] else given.options.grace
     order = EndJob(job, int(signal.SIGTERM), grace)
-    return end(given.options, given.given, order, as_json=given.json)
+    return stop_on_hosts(given.options, given.given, order, as_json=given.json)
 
 
 def _signal(given: JobCommand) -> int:

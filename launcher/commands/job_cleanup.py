@@ -38,7 +38,7 @@ NAMED = 8
 """Processes named for a host."""
 
 
-def end(options: Options, given: frozenset[str], order: EndJob, *, as_json: bool) -> int:
+def stop_on_hosts(options: Options, given: frozenset[str], order: EndJob, *, as_json: bool) -> int:
     """End a job's processes on the hosts that options name; return the exit code.
 
     Raises:
@@ -47,7 +47,7 @@ def end(options: Options, given: frozenset[str], order: EndJob, *, as_json: bool
     command = Command(options.changed(no_python=True), ("true",), given)
     planned = make_plan(command)
     spec = job_spec(planned, command.options)
-    ended = _end_on(spec, prepare(planned.plan, planned.backend), order)
+    ended = _stop_on(spec, prepare(planned.plan, planned.backend), order)
     if as_json:
         entry.write(f"{_as_json(order.job_id, ended)}\n")
     else:
@@ -57,7 +57,7 @@ def end(options: Options, given: frozenset[str], order: EndJob, *, as_json: bool
     return LEFT if any(one.left for one in ended.outcomes.values()) else 0
 
 
-def _end_on(spec: JobSpec, start: PreparedStart, order: EndJob) -> JobEnd:
+def _stop_on(spec: JobSpec, start: PreparedStart, order: EndJob) -> JobEnd:
     loop = Loop()
     console = Console(loop, colour="never", level="warning")
     nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
@@ -69,7 +69,7 @@ def _end_on(spec: JobSpec, start: PreparedStart, order: EndJob) -> JobEnd:
             ended.wait()
             fleet.close(SessionEnd(0, ""))
     finally:
-        fleet.disconnect()
+        fleet.close_at_once()
         console.close()
     return ended
 

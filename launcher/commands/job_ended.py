@@ -48,7 +48,7 @@ def _row_of_damaged(one: DamagedFolder) -> JobRow:
 
 
 def _row(one: JobFolder, state: JobState, now: float) -> JobRow:
-    about, end = one.about, one.end
+    about, end = one.about, one.ending
     words, since, nodes, ranks, last = state.value, about.since, about.nodes, about.world_size, ""
     if end is not None:
         words = f"exit code {end.code}" if end.code else "ended"
@@ -74,7 +74,7 @@ def as_json(jobs: Sequence[tuple[JobFolder, JobState]], damaged: Sequence[Damage
 
 
 def _fields(one: JobFolder, state: JobState) -> EndedJobJson:
-    about, end = one.about, one.end
+    about, end = one.about, one.ending
     return {
         "job_id": about.job_id,
         "state": state,

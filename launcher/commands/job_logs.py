@@ -51,7 +51,7 @@ def show(place: NamedSocket, ranks: list[int] | None, *, follow: bool, as_json: 
                 break
             role = str(one.message["role"]) if _names_role(one) else role
             readers.of(role).take(one)
-    readers.end()
+    readers.finish()
     return 0
 
 
@@ -76,10 +76,10 @@ class _Readers:
     def _printer(self, role: str) -> TextPrinter | JsonPrinter:
         return JsonPrinter(role) if self._as_json else TextPrinter(role, clean=os.isatty(1))
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Print lines without a line end."""
         for reader in self._known.values():
-            reader.end()
+            reader.finish()
 
 
 def show_kept(
@@ -117,7 +117,7 @@ def show_kept(
             break
         if not new:
             time.sleep(LOOK)
-    readers.end()
+    readers.finish()
     return 0
 
 
@@ -157,7 +157,7 @@ class LinesReader:
     def move(self, rank: int, host: str) -> None:
         """Record the host of a rank; after a move, the rank's lines get another label."""
         if self._hosts.get(rank) != safe(host):
-            self.end(rank)
+            self.finish(rank)
             self._hosts[rank] = safe(host)
 
     def feed(self, rank: int, stream: int, data: bytes) -> None:
@@ -172,10 +172,10 @@ class LinesReader:
         """Print a message of dsrun's own."""
         self._printer.message(safe(text))
 
-    def end(self, only: int | None = None) -> None:
+    def finish(self, only: int | None = None) -> None:
         """Print lines without a line end, of one rank or of all."""
         for rank, stream in [key for key in self._labellers if only in {None, key[0]}]:
-            last = self._labellers.pop((rank, stream)).end()
+            last = self._labellers.pop((rank, stream)).finish()
             self._printer.write(self._hosts.get(rank, "?"), rank, stream, last)
 
 

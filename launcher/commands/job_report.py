@@ -96,7 +96,7 @@ def show(found: KeptJob, *, as_json: bool, html: str) -> int:
 def _ended(folder: JobFolder) -> RunningReport:
     """Return the report of a detached job that does not run here."""
     folder = settled(folder) if folder.state is JobState.RUNS else folder
-    about, end, state = folder.about, folder.end, folder.state
+    about, end, state = folder.about, folder.ending, folder.state
     happened = _kept(folder)
     seconds = happened[-1][0] if happened else 0.0
     if end is None:

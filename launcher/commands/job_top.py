@@ -84,7 +84,7 @@ class WatchedJob:
                 request = {"do": verb, "ranks": True}
                 self._asked[self._client.send(request)] = verb
         except DsrunError:
-            self._end()
+            self._finish()
 
     def read(self) -> None:
         """Read arrived data."""
@@ -99,7 +99,7 @@ class WatchedJob:
             arrived = None
             self.unread = f"its answer cannot be read{differs(self._version)}"
         if arrived is None:
-            self._end()
+            self._finish()
 
     def _answered(self, message: Message) -> None:
         verb = self._asked.pop(int(message["id"]), "")
@@ -113,7 +113,7 @@ class WatchedJob:
             self._cores = cores(self._used, used)
             self._used = used
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         self.ended = True
         self.close()
 
@@ -143,7 +143,7 @@ class ShownJobs:
         self._watched: dict[NamedSocket, WatchedJob] = {}
         self._looked = float("-inf")
 
-    def look(self, now: float) -> None:
+    def refresh(self, now: float) -> None:
         """Look for new jobs, and ask the known ones."""
         if now - self._looked >= LOOK and (self._chosen is None or not self._watched):
             self._looked = now
@@ -224,7 +224,7 @@ def _sampled(chosen: NamedSocket | None, pauses: Sequence[float]) -> list[JobVie
     """
     jobs = ShownJobs(chosen)
     for pause in pauses:
-        jobs.look(time.monotonic())
+        jobs.refresh(time.monotonic())
         last = time.monotonic() + SLOW
         while jobs.waits and time.monotonic() < last:
             jobs.wait(last - time.monotonic())
@@ -287,7 +287,7 @@ def _loop(jobs: ShownJobs, console: Console, live: Live) -> None:
 
     while not jobs.ended:
         now = time.monotonic()
-        jobs.look(now)
+        jobs.refresh(now)
         hint = "  ".join(["dsrun-job top", time.strftime("%H:%M:%S"), "q: leave", *jobs.unread])
         width, height = console.size
         live.update(draw(jobs.views(now), time.time(), width, height, hint=hint), refresh=True)
@@ -302,11 +302,11 @@ def _keys() -> Iterator[None]:
     """Read keys at once; restore the terminal however this process ends."""
     before = termios.tcgetattr(0)
 
-    def leave(_number: int, _frame: object) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+        signal.signal(number, interrupt)
     signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the terminal would stay in its present mode
     tty.setcbreak(0)
     try:

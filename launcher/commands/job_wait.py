@@ -86,7 +86,7 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> KeptEnd:
         TimeoutError: the job has not ended in time.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
-    while (end := folder.end) is None:
+    while (end := folder.ending) is None:
         now = folder.now
         if now.state in {JobState.KILLED, JobState.UNKNOWN, JobState.DAMAGED}:
             raise without_end(now, now.state)

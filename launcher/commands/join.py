@@ -25,5 +25,5 @@ def join(planned: PlannedJob, options: Options, parent: Parent | None = None) ->
     patience = options.start_timeout or START_TIMEOUT
     line = connected(planned.plan, dial_in(options, planned.plan), patience)
     if parent is not None:
-        parent.leave(folder=None)
+        parent.detach(folder=None)
     return serve_line(line)

@@ -248,7 +248,7 @@ class ClientRun:
     def _forward(self, number: int) -> None:
         self._interrupts += number == signal.SIGINT
         if self._interrupts == INTERRUPTS:
-            self._loop.call_later(LAST_WAIT, self._leave)
+            self._loop.call_later(LAST_WAIT, self._finish_unanswered)
         try:
             self._client.send({"do": "signal", "number": number})
         except LostError:
@@ -272,7 +272,7 @@ class ClientRun:
     def _lose(self, why: str) -> None:
         self._finish(LostError(f"lost {self._spec.origin.source}: {why}"))
 
-    def _leave(self) -> None:
+    def _finish_unanswered(self) -> None:
         """End although the hold has not answered."""
         left = DsrunError(f"exiting now; {self._spec.origin.source} may still run the job")
         left.exit_code = 128 + signal.SIGINT

@@ -56,7 +56,7 @@ class Parent:
         self._line.set_inheritable(True)
         os.environ[HANDED_OVER] = str(self._line.fileno())
 
-    def leave(self, last_words: str = "", folder: str | None = "/") -> None:
+    def detach(self, last_words: str = "", folder: str | None = "/") -> None:
         """Let the parent exit with 0; give up the terminal and the current folder.
 
         Args:

@@ -280,7 +280,7 @@ class Turns:
     """
 
     def __init__(self, loop: Loop, room: Callable[[], bool] = lambda: True) -> None:
-        """Start without calls. Without `room`, no call is made until `go_on` is called."""
+        """Start without calls. Without `room`, no call is made until `resume` is called."""
         self._loop, self._room = loop, room
         self._calls: deque[Callback] = deque()
         self._due = False
@@ -296,13 +296,13 @@ class Turns:
         if not self._due:
             self._next()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue in the next turn: there is room again."""
         if self._calls and not self._due:
             self._due = True
             self._loop.call_later(0.0, self._next)
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """Drop all waiting calls."""
         self._calls.clear()
 
@@ -310,4 +310,4 @@ class Turns:
         self._due = False
         if self._calls and self._room():
             self._calls.popleft()()
-            self.go_on()
+            self.resume()

@@ -187,12 +187,12 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
     return rank, stream, body[_OUTPUT.size :]
 
 
-def pack_ask(rank: int, generation: int, line: int, text: bytes) -> bytes:
+def pack_shard_request(rank: int, generation: int, line: int, text: bytes) -> bytes:
     """Return a SHARD_REQUEST frame, sent by `rank` of a round on a connection of its node."""
     return pack(SHARD_REQUEST, _SHARD_REQUEST.pack(rank, generation, line) + text)
 
 
-def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
+def unpack_shard_request(body: bytes) -> tuple[int, int, int, bytes]:
     """Return (rank, generation, line, request) of a SHARD_REQUEST frame's body.
 
     Raises:
@@ -204,12 +204,12 @@ def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
     return rank, generation, line, body[_SHARD_REQUEST.size :]
 
 
-def pack_answer(line: int, text: bytes) -> bytes:
+def pack_shard_answer(line: int, text: bytes) -> bytes:
     """Return a SHARD_ANSWER frame for one of a node's connections."""
     return pack(SHARD_ANSWER, _ANSWER.pack(line) + text)
 
 
-def unpack_answer(body: bytes) -> tuple[int, bytes]:
+def unpack_shard_answer(body: bytes) -> tuple[int, bytes]:
     """Return (line, answer) of a SHARD_ANSWER frame's body.
 
     Raises:
@@ -220,12 +220,12 @@ def unpack_answer(body: bytes) -> tuple[int, bytes]:
     return _ANSWER.unpack_from(body)[0], body[_ANSWER.size :]
 
 
-def pack_count(kind: int, count: int) -> bytes:
+def pack_credit(kind: int, count: int) -> bytes:
     """Return a CREDIT or INPUT_ACK frame for this many bytes."""
     return pack(kind, _COUNT.pack(count))
 
 
-def unpack_count(body: bytes) -> int:
+def unpack_credit(body: bytes) -> int:
     """Return the number of bytes in a CREDIT or INPUT_ACK frame's body.
 
     Raises:
@@ -248,13 +248,13 @@ def unpack_signal(body: bytes) -> int:
     return body[0]
 
 
-def pack_for(kind: int, number: int, data: bytes = b"") -> bytes:
+def pack_numbered(kind: int, number: int, data: bytes = b"") -> bytes:
     """Return a frame with bytes of the lane, or of the command, that has this number."""
     return _HEAD.pack(kind, _ID.size + len(data)) + _ID.pack(number) + data
 
 
-def unpack_for(body: bytes) -> tuple[int, bytes]:
-    """Return (number, bytes) of the body of a frame from `pack_for`.
+def unpack_numbered(body: bytes) -> tuple[int, bytes]:
+    """Return (number, bytes) of the body of a frame from `pack_numbered`.
 
     Raises:
         BadFrame: the body is too short.
@@ -270,7 +270,7 @@ def unpack_exec_output(body: bytes) -> tuple[int, int, bytes]:
     Raises:
         BadFrame: the body has no data, or the stream is unknown.
     """
-    number, rest = unpack_for(body)
+    number, rest = unpack_numbered(body)
     if len(rest) < 2 or rest[0] not in {1, 2}:
         raise BadFrame("not a command's output")
     return number, rest[0], rest[1:]
@@ -278,7 +278,7 @@ def unpack_exec_output(body: bytes) -> tuple[int, int, bytes]:
 
 def pack_exec_count(kind: int, number: int, count: int) -> bytes:
     """Return an EXEC_CREDIT or EXEC_TOOK frame: this many bytes of a command's streams."""
-    return pack_for(kind, number, _COUNT.pack(count))
+    return pack_numbered(kind, number, _COUNT.pack(count))
 
 
 def unpack_exec_count(body: bytes) -> tuple[int, int]:
@@ -287,8 +287,8 @@ def unpack_exec_count(body: bytes) -> tuple[int, int]:
     Raises:
         BadFrame: the body has another length.
     """
-    number, rest = unpack_for(body)
-    return number, unpack_count(rest)
+    number, rest = unpack_numbered(body)
+    return number, unpack_credit(rest)
 
 
 def unpack_exec_stop(body: bytes) -> tuple[int, int]:
@@ -297,7 +297,7 @@ def unpack_exec_stop(body: bytes) -> tuple[int, int]:
     Raises:
         BadFrame: the body has another length.
     """
-    number, rest = unpack_for(body)
+    number, rest = unpack_numbered(body)
     return number, unpack_signal(rest)
 
 

@@ -73,10 +73,10 @@ class Server:
         if not self.answered:
             self._since = self._loop.clock()
         self.answered.add(address)
-        self._loop.call_later(OTHERS, self._look)
-        self._loop.call_later(BETTER, self._look)
+        self._loop.call_later(OTHERS, self._finish_if_best)
+        self._loop.call_later(BETTER, self._finish_if_best)
 
-    def _look(self) -> None:
+    def _finish_if_best(self) -> None:
         """Finish, unless an address that is preferred may answer yet."""
         better = {*range(min(self.answered))} - self._failed
         if not self.done and (not better or self._loop.clock() - self._since >= BETTER):
@@ -108,7 +108,7 @@ class ServerTrial:
         self._socket: socket.socket | None = None
         self._where = ""
 
-    def begin(self, address: str, port: int) -> None:
+    def start(self, address: str, port: int) -> None:
         """Try it for the first time: a name is resolved each time, as it may become known."""
         self._where = f"{address}:{port}"
         self._again = partial(self._try, address, port)
@@ -237,28 +237,28 @@ class PendingTrials:
         self._loop = Loop()
         self._left = len(servers) or 1
         for number, (addresses, port) in enumerate(servers):
-            server = Server(number, self._loop, self._over)
+            server = Server(number, self._loop, self._on_over)
             for at, address in enumerate(addresses):
-                ServerTrial(self._loop, server, at, kind, path).begin(address, port)
+                ServerTrial(self._loop, server, at, kind, path).start(address, port)
         if kind == "file":
-            self._loop.call_later(0.0, lambda: self._look(path, FIRST_PAUSE))
+            self._loop.call_later(0.0, lambda: self._poll(path, FIRST_PAUSE))
 
     def run(self) -> None:
         """Wait until all have answered."""
         self._loop.run()
 
-    def _over(self) -> None:
+    def _on_over(self) -> None:
         self._left -= 1
         if not self._left:
             self._loop.stop()
 
-    def _look(self, path: str, pause: float) -> None:
+    def _poll(self, path: str, pause: float) -> None:
         if system.exists(path):
             _tell({"server": 0, "answered": []})
-            self._over()
+            self._on_over()
             return
         again = min(LONGEST_PAUSE, 2 * pause)
-        self._loop.call_later(pause, lambda: self._look(path, again))
+        self._loop.call_later(pause, lambda: self._poll(path, again))
 
 
 def main(_arguments: Sequence[str]) -> int:

@@ -103,7 +103,7 @@ def _answer_of(process: subprocess.Popen[bytes], where: str) -> tuple[bytes, byt
 def _ending_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Kill a program in its own session before a signal ends this process."""
 
-    def end(number: int, _frame: object) -> None:
+    def stop(number: int, _frame: object) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
@@ -111,7 +111,7 @@ def _ending_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
     ours = threading.current_thread() is threading.main_thread()
     caught = [one for one in ENDS if ours and signal.getsignal(one) == signal.SIG_DFL]
     for number in caught:
-        signal.signal(number, end)
+        signal.signal(number, stop)
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """The plan: the nodes of a job, their workers and ranks, and the program. Frozen and pure.
 
 Nothing behind the plan reads the command line. A node whose slots are not known in advance (a plain
-host) has `slots=None` until it has counted its devices and `settle` is called.
+host) has `slots=None` until it has counted its devices and `with_slots` is called.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def lay_out(hosts: Sequence[Host]) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def settle(plan: Plan, counts: Mapping[int, int]) -> Plan:
+def with_slots(plan: Plan, counts: Mapping[int, int]) -> Plan:
     """Return the plan with the slots of every node.
 
     Args:

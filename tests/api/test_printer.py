@@ -24,12 +24,12 @@ def test_lines_are_labelled_and_go_where_the_ranks_wrote_them(
     printer.message("one\ntwo")
     assert capsys.readouterr() == ("n0:0| whole\n", "n0:0| oops\ndsrun: one\ndsrun: two\n")
     printer.output(Output(0, 1, b"t"))
-    printer.end("dsrun: rank 0 failed")
+    printer.finish("dsrun: rank 0 failed")
     assert capsys.readouterr() == ("n0:0| part\n", "dsrun: rank 0 failed\n")
 
 
 def test_nothing_is_printed_of_a_job_that_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    Printer().end("")
+    Printer().finish("")
     assert capsys.readouterr() == ("", "")
 
 
@@ -41,7 +41,7 @@ def test_what_may_harm_a_terminal_is_not_printed(capsys: pytest.CaptureFixture[s
 
 
 def test_nor_in_a_report(capsys: pytest.CaptureFixture[str]) -> None:
-    Printer().end("rank 0 failed\n  \x1b]0;title\x07")
+    Printer().finish("rank 0 failed\n  \x1b]0;title\x07")
     assert capsys.readouterr().err == "rank 0 failed\n  \\x1b]0;title\\x07\n"
 
 

@@ -88,7 +88,7 @@ class Runs:
     def run(self, name: str, spec: JobSpec) -> None:
         """Run it, and note how it ended."""
         run = Run(spec, self.fleet, self.console)
-        run.begin()
+        run.start()
         self._connect()
         run.wait()
         run.release(run.state.nodes)
@@ -117,7 +117,7 @@ class Runs:
     def close(self) -> None:
         """Let all nodes go."""
         self.fleet.close(SessionEnd(0, ""))
-        self.fleet.disconnect()
+        self.fleet.close_at_once()
         self._stack.close()
         self.console.close()
 

@@ -89,12 +89,12 @@ def test_one_role_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_a_job_that_ends_is_known_to_have_ended(served: Served) -> None:
     jobs = ShownJobs(place(served))
-    jobs.look(0.0)
+    jobs.refresh(0.0)
     while jobs.waits:
         jobs.wait(HANG)
     (view,) = jobs.views(0.0)
     assert (view.problem, jobs.ended) == ("", False)
-    jobs.look(10.0)
+    jobs.refresh(10.0)
     (view,) = jobs.views(100.0)
     assert view.problem == "DOES NOT ANSWER"
     served.loop.call_soon_threadsafe(served.server.close)

@@ -410,11 +410,11 @@ def test_calls_wait_for_room_and_are_forgotten_at_the_end() -> None:
     assert (made, turns.waiting) == ([0, 1], True)
     made.clear()
     for _ in range(3):
-        turns.go_on()
+        turns.resume()
     assert made == [], "not from within"
     clock.go(0.0)
     assert made == [2]
-    turns.end()
+    turns.cancel()
     clock.go(0.0)
     assert (made, turns.waiting) == ([2], False)
 

@@ -29,8 +29,8 @@ def test_messages_come_back_as_they_were(message: NamedTuple) -> None:
 
 
 def test_a_number_fits_into_its_frames() -> None:
-    ((_, body),) = frames.Decoder().feed(frames.pack_for(frames.LANE, LAST, b"x"))
-    assert frames.unpack_for(body) == (LAST, b"x")
+    ((_, body),) = frames.Decoder().feed(frames.pack_numbered(frames.LANE, LAST, b"x"))
+    assert frames.unpack_numbered(body) == (LAST, b"x")
     too_much = command_messages.CommandExit(LAST + 1, 0, "")
     with pytest.raises(frames.BadFrame, match="id"):
         messages.unpack(command_messages.CommandExit, messages.pack(1, too_much)[5:])

@@ -122,8 +122,8 @@ def test_every_kind_has_one_number_and_one_name_which_the_architecture_tells() -
 @pytest.mark.parametrize("body", [b"", b"\0" * 7, b"\0" * 9])
 def test_what_is_no_count(body: bytes) -> None:
     with pytest.raises(frames.BadFrame, match=r"^not a count$"):
-        frames.unpack_count(body)
-    assert frames.unpack_count(frames.pack_count(frames.INPUT_ACK, 1 << 40)[5:]) == 1 << 40
+        frames.unpack_credit(body)
+    assert frames.unpack_credit(frames.pack_credit(frames.INPUT_ACK, 1 << 40)[5:]) == 1 << 40
 
 
 @pytest.mark.parametrize("body", [b"", b"\x0f\x0f"])
@@ -134,19 +134,19 @@ def test_what_is_no_signal(body: bytes) -> None:
 
 
 def test_questions_and_answers_come_back() -> None:
-    ((kind, body),) = frames.Decoder().feed(frames.pack_ask(7, 3, 12, b"{}"))
-    assert (kind, frames.unpack_ask(body)) == (frames.SHARD_REQUEST, (7, 3, 12, b"{}"))
-    ((kind, body),) = frames.Decoder().feed(frames.pack_answer(12, b"{}"))
-    assert (kind, frames.unpack_answer(body)) == (frames.SHARD_ANSWER, (12, b"{}"))
+    ((kind, body),) = frames.Decoder().feed(frames.pack_shard_request(7, 3, 12, b"{}"))
+    assert (kind, frames.unpack_shard_request(body)) == (frames.SHARD_REQUEST, (7, 3, 12, b"{}"))
+    ((kind, body),) = frames.Decoder().feed(frames.pack_shard_answer(12, b"{}"))
+    assert (kind, frames.unpack_shard_answer(body)) == (frames.SHARD_ANSWER, (12, b"{}"))
 
 
 def test_an_empty_question_ends_a_line_and_a_short_one_is_refused() -> None:
-    assert frames.unpack_ask(bytes(12)) == (0, 0, 0, b"")
-    assert frames.unpack_answer(bytes(4)) == (0, b"")
+    assert frames.unpack_shard_request(bytes(12)) == (0, 0, 0, b"")
+    assert frames.unpack_shard_answer(bytes(4)) == (0, b"")
     with pytest.raises(frames.BadFrame, match=r"^SHARD_REQUEST is too short$"):
-        frames.unpack_ask(bytes(11))
+        frames.unpack_shard_request(bytes(11))
     with pytest.raises(frames.BadFrame, match=r"^SHARD_ANSWER is too short$"):
-        frames.unpack_answer(bytes(3))
+        frames.unpack_shard_answer(bytes(3))
 
 
 def test_numbers_that_take_long_to_read_are_refused() -> None:

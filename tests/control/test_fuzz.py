@@ -45,9 +45,9 @@ SHAPES: dict[int, Any] = {
 }
 
 NUMBERED: dict[int, Any] = {
-    frames.LANE: frames.unpack_for,
-    frames.FROM_LANE: frames.unpack_for,
-    frames.EXEC_INPUT: frames.unpack_for,
+    frames.LANE: frames.unpack_numbered,
+    frames.FROM_LANE: frames.unpack_numbered,
+    frames.EXEC_INPUT: frames.unpack_numbered,
     frames.EXEC_STOP: frames.unpack_exec_stop,
     frames.EXEC_CREDIT: frames.unpack_exec_count,
     frames.EXEC_TOOK: frames.unpack_exec_count,
@@ -84,13 +84,13 @@ SAMPLES = (
     questions.pack_more(7, "stacks", 2.5),
     messages.pack(frames.EXEC_EXIT, command_messages.CommandExit(7, -9, "it took too long")),
     messages.pack(frames.LANE_ENDED, command_messages.LaneEnd(3, 69, "killed")),
-    frames.pack_for(frames.LANE, 1, b"bytes"),
-    frames.pack_for(frames.FROM_LANE, 1),
-    frames.pack_for(frames.EXEC_INPUT, 7, b"input"),
-    frames.pack_for(frames.EXEC_STOP, 7, b"\x0f"),
+    frames.pack_numbered(frames.LANE, 1, b"bytes"),
+    frames.pack_numbered(frames.FROM_LANE, 1),
+    frames.pack_numbered(frames.EXEC_INPUT, 7, b"input"),
+    frames.pack_numbered(frames.EXEC_STOP, 7, b"\x0f"),
     frames.pack_exec_count(frames.EXEC_CREDIT, 7, 1 << 16),
     frames.pack_exec_count(frames.EXEC_TOOK, 7, 1 << 16),
-    frames.pack_for(frames.EXEC_OUTPUT, 7, b"\x01text"),
+    frames.pack_numbered(frames.EXEC_OUTPUT, 7, b"\x01text"),
     frames.pack_output(7, 1, b"hello\n\xff\x00"),
     frames.pack(frames.BEAT, b"1.5"),
 )

@@ -43,7 +43,7 @@ def asked(fleet_of: Callable[..., FakeFleet]) -> Iterator[Callable[..., AskedRun
         # The socket observes from the beginning, as that of a runner does.
         run = fleet.prepare(**{"job_id": new_job_id()} | more)
         made.append(AskedRun(fleet, run))
-        run.begin()
+        run.start()
         fleet.step()
         if started:
             fleet.begin_workers(run)

@@ -213,7 +213,7 @@ def test_an_answer_without_an_end_is_read_for_a_while_only(
 ) -> None:
     clock = Clock()
     server = ready_program.Server(0, clock.loop, lambda: None)
-    ready_program.ServerTrial(clock.loop, server, 0, "http", "/").begin(*listener.getsockname())
+    ready_program.ServerTrial(clock.loop, server, 0, "http", "/").start(*listener.getsockname())
     theirs, _ = listener.accept()
     with theirs:
         clock.settle()

@@ -21,7 +21,7 @@ from dsrun.launcher.planning.planner import PACKAGE, PlannedJob, make_plan
 from dsrun.launcher.planning.policies import worker_policy
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.resources.source import is_here
-from dsrun.launcher.specs.plan import Node, Plan, Worker, lay_out, settle
+from dsrun.launcher.specs.plan import Node, Plan, Worker, lay_out, with_slots
 from dsrun.launcher.specs.program import Program
 
 JOB = "20261122-044357-a27273"
@@ -87,7 +87,7 @@ def test_ranks_follow_hosts_and_slots(
 def test_settling_fills_in_what_the_nodes_have() -> None:
     hosts = [Host("a", (7,)), Host("b", user="me", port=3), Host("c", (1, 2)), Host("d")]
     plan = Plan(lay_out(hosts), Program("x"), "ssh", "a", 1)
-    settled = settle(plan, {1: 3, 3: 1})
+    settled = with_slots(plan, {1: 3, 3: 1})
     assert settled.world_size == 7
     assert seats(settled.nodes) == [
         (0, 0, 0, 7),

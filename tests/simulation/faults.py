@@ -350,7 +350,7 @@ LIES = (
     messages.pack(frames.READY, round_messages.Join(1, 0)),
     messages.pack(frames.FINISHED, round_messages.Finished(99)),
     frames.pack_output(NOBODY, 1, b"a line of nobody\n"),
-    frames.pack_ask(NOBODY, 99, 7, b"{}\n"),
+    frames.pack_shard_request(NOBODY, 99, 7, b"{}\n"),
     frames.pack(frames.OUTPUT, b"")[:-1] + b"\xff" * 3,
 )
 """What a node may say at no time, in frames that are valid; and one that promises more."""

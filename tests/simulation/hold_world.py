@@ -111,19 +111,19 @@ class HoldWorld(World):
 
         def act(number: int) -> None:
             if number in ENDS:
-                hold.end(number)
+                hold.stop(number)
             elif number == signal.SIGTSTP:
                 fleet.suspend()
 
         loop.on_signals({*ENDS, *IDLE, signal.SIGTSTP}, act)
         hold.when_ready(Script(self, hold).begin)
         try:
-            hold.begin()
+            hold.start()
             fleet.connect(parts)
             loop.run()
             fleet.close(SessionEnd(hold.code, ""))
         finally:
-            fleet.disconnect()
+            fleet.close_at_once()
             console.close()
         if hold.error is None:
             return hold.code

@@ -99,7 +99,7 @@ class Job:
     def fits(self, size: int) -> bool:
         return not self.sizes or size in self.sizes
 
-    def may_begin(self, members: Sequence[int]) -> bool:
+    def may_start(self, members: Sequence[int]) -> bool:
         return not self.unchecked & {*members}
 
     def addresses(self, number: int) -> Sequence[str]:
@@ -125,23 +125,23 @@ class Job:
     def release(self, node: int) -> None:
         self.released.append(node)
 
-    def drop(self, node: int, reason: str, *, for_good: bool) -> None:
+    def lose(self, node: int, reason: str, *, for_good: bool) -> None:
         self.for_good += [node] if for_good else []
         self.lose_one(node, reason)
 
     def check(self, nodes: tuple[int, ...]) -> None:
         """Run nothing: a test says when the nodes have passed."""
 
-    def end_for_failure(self) -> None:
+    def stop_for_failure(self) -> None:
         self.decide(lost=False)
 
-    def forget_failures(self) -> None:
+    def clear_failures(self) -> None:
         self.decide(lost=True)
 
     def decide(self, *, lost: bool) -> None:
         self.decided.append(lost)
 
-    def end_too_few(self) -> None:
+    def stop_too_few(self) -> None:
         self.short = True
 
     def finish(self) -> None:

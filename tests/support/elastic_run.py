@@ -54,7 +54,7 @@ class Job:
 
         self.run = fleet.prepare(restarts=make, elastic=policy, checks=checks, watch=watch)
         observe(self.run)
-        self.run.begin()
+        self.run.start()
         fleet.step()
 
     @property

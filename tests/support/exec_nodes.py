@@ -20,7 +20,7 @@ def asked(node: FakeNode) -> list[dict[str, Any]]:
 def fed(node: FakeNode) -> list[bytes]:
     """Return the input that a node has been sent, piece by piece."""
     inputs = [body for kind, body in node.received if kind == frames.EXEC_INPUT]
-    return [frames.unpack_for(body)[1] for body in inputs]
+    return [frames.unpack_numbered(body)[1] for body in inputs]
 
 
 def was_sent(node: FakeNode, kind: int) -> bool:
@@ -31,7 +31,7 @@ def was_sent(node: FakeNode, kind: int) -> bool:
 def prints(node: FakeNode, data: bytes, stream: int = 1) -> None:
     """Have the newest command of a node write something."""
     number = asked(node)[-1]["id"]
-    node.says(frames.pack_for(frames.EXEC_OUTPUT, number, bytes([stream]) + data))
+    node.says(frames.pack_numbered(frames.EXEC_OUTPUT, number, bytes([stream]) + data))
 
 
 def exits(node: FakeNode, code: int, hint: str = "") -> None:

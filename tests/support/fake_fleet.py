@@ -171,9 +171,9 @@ class FakeFleet:
     def close(self) -> None:
         """End and close what a test has left open."""
         for run in self.prepared:
-            run.handle(RunState.end)
+            run.handle(RunState.finish)
             self.tell_end(run)
-        self.fleet.disconnect()
+        self.fleet.close_at_once()
         for node in self.backend.made:
             node.leaves()
 
@@ -228,7 +228,7 @@ class FakeFleet:
     def run(self, *names: str, **more: Any) -> Run:
         """Begin a run; what `prepare` takes."""
         run = self.prepare(*names, **more)
-        run.begin()
+        run.start()
         self.step()
         return run
 

@@ -58,7 +58,7 @@ class FakeHold:
         spec = HoldSpec("lab", JobSpec("hold-1", plan, "/", held=True, **job), idle_timeout)
         self.hold = Hold(spec, self.job.fleet, cast("Console", self.job.console))
         self.clients: list[Client] = []
-        self.hold.begin()
+        self.hold.start()
         self.job.connect()
 
     def ready(self) -> FakeHold:
@@ -105,7 +105,7 @@ class FakeHold:
         self.job.step()
         for run in tuple(self.hold.runs.values()):
             if isinstance(run.job.programs, OneProgram):
-                run.job.programs.handle(RunState.end)
+                run.job.programs.handle(RunState.finish)
         with suppress(AssertionError):
             self.wait_for(lambda: not self.hold.runs)
         self.job.close()

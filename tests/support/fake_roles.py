@@ -76,7 +76,7 @@ class FakeRoles(FakeFleet):
 
     def begin(self) -> None:
         """Begin the job, connect all nodes, and have them say that they are fit."""
-        self.job.begin()
+        self.job.start()
         self.connect()
         for role in HOSTS:
             self.are_fit(role)
@@ -109,7 +109,7 @@ class FakeRoles(FakeFleet):
         bodies = [body for kind, body in self.node(name).received if kind == frames.EXEC]
         number = json.loads(bodies[-1])["id"]
         line = json.dumps({"server": 0, "answered": addresses}).encode() + b"\n"
-        self.node(name).says(frames.pack_for(frames.EXEC_OUTPUT, number, b"\x01" + line))
+        self.node(name).says(frames.pack_numbered(frames.EXEC_OUTPUT, number, b"\x01" + line))
         ended = CommandExit(number, 0, "")
         self.node(name).says(messages.pack(frames.EXEC_EXIT, ended))
         self.step()

@@ -41,7 +41,7 @@ class PlayedRounds:
         self.queue = EventQueue()
         told = self._send, Recorder(self.out), self.calls, self.queue
         self.rounds = NodeRounds(self.clock.loop, self.setup, START, *told)
-        self.rounds.begin()
+        self.rounds.start()
 
     def _send(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)

@@ -56,7 +56,7 @@ class RolesWorld:
 
     def begin(self, *names: str) -> None:
         """Begin the job; the nodes of these roles, or of all, are ready."""
-        self.happens(self.policy.job_begun)
+        self.happens(self.policy.job_started)
         for name in names or self.roles:
             self.happens(self.policy.role_prepared, name)
 

@@ -95,7 +95,7 @@ class Watched:
         self.policy = WatchPolicy(hang_timeout=TIMEOUT)._replace(**how)
         self.run = run = fleet.prepare(watch=self.policy)
         attach.hang(run)
-        run.begin()
+        run.start()
         fleet.step()
         fleet.begin_workers(run, begin)
         fleet.said()

@@ -91,7 +91,7 @@ class EngineRun:
         self._child = DialCommand(argv, engine.environ(), loop, self, engine.label).child
         self._begun = False
         if not engine.queues:
-            self._begin()
+            self._tell_start()
 
     def close(self) -> None:
         """Wait for the engine to end; then send SIGTERM, which engines pass on, and SIGKILL.
@@ -118,12 +118,12 @@ class EngineRun:
 
     def on_token(self, speaker: str, node: str, token: str) -> None:
         """Emit a token."""
-        self._begin()
+        self._tell_start()
         for task in self._of(speaker):
             self._announced += 1
             self._emit(TokenAnnounced(task.rank, node, token))
 
-    def _begin(self) -> None:
+    def _tell_start(self) -> None:
         """Report, once, that node launchers are being started."""
         if not self._begun:
             self._begun = True

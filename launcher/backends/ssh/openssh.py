@@ -105,17 +105,17 @@ class OpenSSH:
         with suppress(UsageError):  # ssh reports it itself
             self.read_config(_hosts(nodes))
         self._turns = self._turns or Turns(loop)
-        self._turns.add(partial(self._begin, node, loop, emit) for node in nodes)
+        self._turns.add(partial(self._start_again, node, loop, emit) for node in nodes)
 
-    def _begin(self, node: Node, loop: Loop, emit: Emit) -> None:
-        self._end_former(node.rank)
+    def _start_again(self, node: Node, loop: Loop, emit: Emit) -> None:
+        self._stop_former(node.rank)
         self._start(node, loop, emit, Retries(loop.clock))
 
     def close(self) -> None:
         """Stop the clients that still run, and start no more."""
         self._closed = True
         if self._turns is not None:
-            self._turns.end()
+            self._turns.cancel()
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
 
@@ -129,7 +129,7 @@ class OpenSSH:
         if config_reader.overrides(hosts, port, args):
             self._overrides |= {h.name: config_reader.overrides([h], port, args) for h in hosts}
 
-    def _end_former(self, rank: int) -> None:
+    def _stop_former(self, rank: int) -> None:
         """Stop the client of a lost session: its host may never end it."""
         former = self._children.pop(rank, None)
         if former is not None:

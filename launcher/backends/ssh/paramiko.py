@@ -104,9 +104,9 @@ class Ssh:
             bridge.stream.begun = loop.awake()
             self._opening.discard(bridge)
             if turns.waiting:
-                _post(loop, turns.go_on)
+                _post(loop, turns.resume)
 
-        def begin(node: Node) -> None:
+        def start_next(node: Node) -> None:
             try:
                 bridge = Bridge(
                     sessions, node.host, command, explain, opened, self._settings.python
@@ -114,12 +114,12 @@ class Ssh:
             except OSError as error:
                 emit(SessionEnded(node.rank, f"the ssh session failed: {reason(error)}"))
             else:
-                self._begin(bridge, node.rank, loop, emit)
+                self._start_session(bridge, node.rank, loop, emit)
 
-        turns.add(partial(begin, node) for node in nodes)
+        turns.add(partial(start_next, node) for node in nodes)
 
-    def _begin(self, bridge: Bridge, rank: int, loop: Loop, emit: Emit) -> None:
-        self._end_former(rank)
+    def _start_session(self, bridge: Bridge, rank: int, loop: Loop, emit: Emit) -> None:
+        self._close_former(rank)
         self._bridges[rank] = bridge
         self._opening.add(bridge)
         bridge.stream.begun = float("inf")
@@ -135,11 +135,11 @@ class Ssh:
     def close(self) -> None:
         """Close all sessions, and open no more."""
         if self._turns is not None:
-            self._turns.end()
+            self._turns.cancel()
         for bridge in self._bridges.values():
             bridge.close()
 
-    def _end_former(self, rank: int) -> None:
+    def _close_former(self, rank: int) -> None:
         """Close a lost session, in a thread: that may wait for a host that does not answer."""
         former = self._bridges.pop(rank, None)
         if former is not None:

@@ -125,7 +125,7 @@ class Pdsh:
     ) -> None:
         """Run pdsh for all hosts, and again for those whose sshd refused for the moment."""
         for run in self._runs:
-            run.forget([node.rank for node in nodes])
+            run.release([node.rank for node in nodes])
         begun = _Start(loop, emit, dial, retries.Retries(loop.clock))
         for group in _told_apart(nodes):
             self.run(group, begun)
@@ -176,7 +176,7 @@ class _Run:
         self._child.signal_children(signal.SIGTERM)
         self._child.send_signal(signal.SIGTERM)
 
-    def forget(self, ranks: Collection[int]) -> None:
+    def release(self, ranks: Collection[int]) -> None:
         """Leave these nodes to another run; stop pdsh if it has no others.
 
         The host of a lost session may never end it.

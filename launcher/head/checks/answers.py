@@ -70,8 +70,8 @@ class HostQuestion:
         self._running = self._programs.start("facts", words, self._on_line, self._on_end)
         for name, task in tasks.items():
             self._running.send(name, frames.json_line(task._asdict()) + b"\n")
-        self._timer = self._programs.loop.call_later(seconds, lambda: self._give_up(seconds))
-        self._look()
+        self._timer = self._programs.loop.call_later(seconds, lambda: self._cancel(seconds))
+        self._finish_if_answered()
 
     def _on_line(self, name: str, line: bytes) -> None:
         if name in self._waiting:
@@ -82,17 +82,17 @@ class HostQuestion:
             self._waiting.remove(name)
             if code or name not in self.answers:
                 self.answers[name] = Answer(error=plain(why) or INVALID)
-            self._look()
+            self._finish_if_answered()
 
-    def _give_up(self, seconds: float) -> None:
+    def _cancel(self, seconds: float) -> None:
         for name in self._waiting:
             self.answers[name] = Answer(error=f"no answer within {seconds:g} s")
         self._waiting.clear()
         if self._running is not None:
             self._running.stop()
-        self._look()
+        self._finish_if_answered()
 
-    def _look(self) -> None:
+    def _finish_if_answered(self) -> None:
         if not self._waiting:
             self._timer.cancel()
             self._programs.loop.call_later(0.0, self._on_over)

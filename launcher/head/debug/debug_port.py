@@ -52,14 +52,14 @@ class DebugPort:
         if self._socket.fileno() >= 0 and not self._loop.has_reader(self._socket.fileno()):
             self._loop.add_reader(self._socket.fileno(), self._accept)
 
-    def shut(self) -> None:
+    def pause(self) -> None:
         """Accept nothing until it is opened again."""
         if self._socket.fileno() >= 0:
             self._loop.remove(self._socket.fileno())
 
     def close(self) -> None:
         """Give up the port."""
-        self.shut()
+        self.pause()
         self._socket.close()
 
     def _accept(self) -> None:
@@ -69,7 +69,7 @@ class DebugPort:
             return  # it has gone again
         uid = owner(line)
         if uid in {0, os.getuid()}:
-            self.shut()
+            self.pause()
             self._enter(line)
             return
         line.close()

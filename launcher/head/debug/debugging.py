@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...common.errors import NODE_UNUSABLE, reason
 from ..run.events import Exit, JobEnded, Lost, RanksStarted
-from ..run.restart_policy import GiveUp, give_up
+from ..run.restart_policy import GiveUp, stop_for
 from .configurations import Configurations, folders
 from .rank import DebuggedRank
 
@@ -97,7 +97,7 @@ class Debugging:
         """Warn that a rank has no port; end the run if it waits, as nobody could let it go on."""
         if self._policy.wait:
             self._given_up = True
-            self._handle(give_up, GiveUp(why, NODE_UNUSABLE, "stopped the job", ""))
+            self._handle(stop_for, GiveUp(why, NODE_UNUSABLE, "stopped the job", ""))
         else:
             self._log(why, "warning")
 

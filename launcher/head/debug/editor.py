@@ -52,12 +52,12 @@ class Editor:
         self._timer: Timer | None = None
         line.setblocking(False)
 
-    def begin(self, program: RunningCommands) -> None:
+    def start(self, program: RunningCommands) -> None:
         """Pass on what the editor sends to this program, whose events go to `on_event`."""
         self._program = program
         self._watch()
 
-    def leave(self) -> None:
+    def close_soon(self) -> None:
         """End soon: the worker has ended, or the editor has."""
         if self._timer is None:
             self._timer = self._loop.call_later(PATIENCE, self.close)
@@ -65,7 +65,7 @@ class Editor:
     def close(self) -> None:
         """End now."""
         self._program.stop()
-        self._hang_up()
+        self._close_connection()
         if self._why is not None:
             self._finish(self._why)
 
@@ -83,9 +83,9 @@ class Editor:
             case CommandEnded(_, code, hint):
                 words = hint or self._errors.decode("utf-8", "replace").strip()
                 gone = self._line.fileno() < 0  # what cannot be told an editor is no failure
-                self._end(words if code and not gone else "")
+                self._on_end(words if code and not gone else "")
             case CommandLost(_, reason):
-                self._end(reason)
+                self._on_end(reason)
 
     def _watch(self) -> None:
         """Read from the editor, unless the program has much to read already."""
@@ -111,8 +111,8 @@ class Editor:
         if data:
             self._watch()
         else:
-            self._hang_up()
-            self.leave()
+            self._close_connection()
+            self.close_soon()
 
     def _write(self, node: NodeConnection) -> None:
         """Write as much as the socket takes; the program may then print as much again."""
@@ -123,7 +123,7 @@ class Editor:
             except BlockingIOError:
                 count = 0
             except OSError:
-                self._hang_up()
+                self._close_connection()
         self._program.took(CommandOutput(node, 1, bytes(self._unsent[:count])))
         del self._unsent[:count]
         self._writes = partial(self._write, node)
@@ -137,24 +137,24 @@ class Editor:
         if self._why is not None and not self._unsent:
             self._finish(self._why)
 
-    def _hang_up(self) -> None:
+    def _close_connection(self) -> None:
         """End the connection; what was not written is dropped."""
         if self._line.fileno() >= 0:
             self._loop.remove(self._line.fileno())
             self._line.close()
         self._unsent.clear()
 
-    def _end(self, why: str) -> None:
+    def _on_end(self, why: str) -> None:
         """Handle the end of the program: the editor still gets the rest of its output."""
         self._why = why
         if self._unsent:
-            self.leave()
+            self.close_soon()
         else:
             self._finish(why)
 
     def _finish(self, why: str) -> None:
         self._why = None
-        self._hang_up()
+        self._close_connection()
         if self._timer is not None:
             self._timer.cancel()
         self._gone(why)

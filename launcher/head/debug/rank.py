@@ -52,9 +52,9 @@ class DebuggedRank:
         """Let nobody in: the rank has ended, or is lost."""
         self._node, self._awaited = None, False
         self._note()
-        self._port.shut()
+        self._port.pause()
         if self._editor is not None:
-            self._editor.leave()
+            self._editor.close_soon()
 
     def close(self) -> None:
         """Give up the port: the job is over."""
@@ -77,7 +77,7 @@ class DebuggedRank:
         self._note()
         spec = CommandSpec([f"{task.debug_secret}-{self._rank}"], stdin=True, program=PROGRAM)
         first = fleet.nodes[self._node.connection.number]
-        editor.begin(fleet.commands.run([first], spec, editor.on_event))
+        editor.start(fleet.commands.run([first], spec, editor.on_event))
         self._log(f"rank {self._rank}: a debugger connected", "debug")
 
     def _begins(self) -> None:

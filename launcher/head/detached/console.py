@@ -26,12 +26,12 @@ class DetachedConsole:
     has_lost_output = folds = False
 
     def __init__(self, screen: Screen | None, level: str, keep: Callable[[str], None]) -> None:
-        """Print messages of this level and above until `leave`, if there is a screen; save them."""
+        """Print messages of this level and above on a screen until `close_screen`; save them."""
         self._keep = keep
         self._screen: Screen | None = screen
         self._level = LEVELS.index(level)
 
-    def leave(self, then: Callable[[], None]) -> None:
+    def close_screen(self, then: Callable[[], None]) -> None:
         """Close the screen, and call `then` from the loop once all is written there."""
         screen, self._screen = self._screen, None
         if screen is None:
@@ -94,7 +94,7 @@ class DetachedConsole:
 
     def finish(self, then: Callable[[], None]) -> None:
         """Close the screen, and call `then` once all is written there."""
-        self.leave(then)
+        self.close_screen(then)
 
     def close(self) -> None:
         """Close the screen."""

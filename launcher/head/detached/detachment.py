@@ -43,15 +43,15 @@ class Detachment:
         job.observe_runs(self._keeper.observe)
         job.observe_runs(AllRunning(job.roles, then).observe)
 
-    def leave(self, then: Callable[[], None]) -> None:
+    def detach(self, then: Callable[[], None]) -> None:
         """Let go of the terminal, and call `then` from the loop once all is written there."""
         self.complete = True
-        self.console.leave(then)
+        self.console.close_screen(then)
 
     def keep(self, ending: Ending, log: Callable[[str, str], None]) -> None:
         """Write the ending of a job, waiting for the disk; pass a failure to `log`."""
         try:
-            self._keeper.end(ending)
+            self._keeper.finish(ending)
         except OSError as error:
             folder, why = self._keeper.folder, in_words(error)
             log(f"cannot save the result of job {self.job_id} in {folder}: {why}", "error")

@@ -156,17 +156,17 @@ class JobFolder(NamedTuple):
     is_over: bool
 
     @property
-    def end(self) -> KeptEnd | None:
+    def ending(self) -> KeptEnd | None:
         """The end of the job; None if it is unknown."""
         with suppress(Damage):
-            return _end(self.path)
+            return _ending(self.path)
         return None
 
     @property
     def damage(self) -> str:
         """The unreadable content, and the reason; "" if all can be read."""
         try:
-            _end(self.path)
+            _ending(self.path)
             _check_journal(self.journal)
         except Damage as damage:
             return str(damage)
@@ -189,7 +189,7 @@ class JobFolder(NamedTuple):
         ELSEWHERE if that process is on another machine, UNKNOWN if the end could not be kept, and
         DAMAGED if it was kept, but cannot be read.
         """
-        if self.end is not None:
+        if self.ending is not None:
             return JobState.ENDED
         if self.is_over:
             return JobState.UNKNOWN
@@ -197,7 +197,7 @@ class JobFolder(NamedTuple):
         if found is Life.RUNS:
             return JobState.RUNS
         try:
-            if _end(self.path) is not None:  # it may have written that just before its end
+            if _ending(self.path) is not None:  # it may have written that just before its end
                 return JobState.ENDED
         except Damage:
             return JobState.DAMAGED
@@ -395,7 +395,7 @@ def _open(path: str) -> JobFolder | None:
     return JobFolder(path, about, is_over=known[0] == OVER)
 
 
-def _end(path: str) -> KeptEnd | None:
+def _ending(path: str) -> KeptEnd | None:
     """Return the recorded ending of a job; None if there is no record.
 
     Raises:
@@ -504,7 +504,7 @@ def surplus(known: Sequence[JobFolder], now: float) -> list[JobFolder]:
 
 def _last_heard(one: JobFolder) -> float:
     """Return the time of a job's end, or of its last record, in seconds since 1970."""
-    if end := one.end:
+    if end := one.ending:
         return end.at
     with suppress(OSError):
         return os.stat(one.journal).st_mtime

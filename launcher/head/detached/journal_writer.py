@@ -145,7 +145,7 @@ class _JournalFile:
             OSError: the entries cannot be written; the file is unchanged.
         """
         if self._fd >= 0 and not os.fstat(self._fd).st_nlink:
-            self._leave()  # it was removed: nobody could read further entries
+            self._close()  # it was removed: nobody could read further entries
         if self._fd < 0:
             self._fd = _open(self._path)
         data = b"".join(map(journal.pack, entries))
@@ -165,9 +165,9 @@ class _JournalFile:
         if self._size > journal.room(len(self._sources)):
             self._shorten()
         if self._fd >= 0:
-            self._leave()
+            self._close()
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         os.close(self._fd)
         self._fd, self._size = -1, 0
 

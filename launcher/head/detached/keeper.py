@@ -81,7 +81,7 @@ class JobKeeper:
         told = f"cannot save the output of this job in {self.folder} ({why}); the job goes on,"
         self._loop.call_soon_threadsafe(lambda: self._warn(f"{told} and its later output is lost"))
 
-    def end(self, ending: Ending) -> None:
+    def finish(self, ending: Ending) -> None:
         """Write the ending of a job, waiting for the disk; leave nothing if it never started.
 
         If the folder was removed, it is recreated for commands that wait for the end. Folders of

@@ -65,7 +65,7 @@ def run(
     if ending.error is not None:
         raise ending.error
     if not ending.code:
-        terminal.leave()
+        terminal.detach()
     return ending.code
 
 
@@ -121,7 +121,7 @@ class _Terminal:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if self._reconnects and (note := notes.of_agent(self._parts, os.environ)):
             self._warn(note)
-        self._detachment.leave(self.leave)
+        self._detachment.detach(self.detach)
 
     def _on_parent_gone(self, job: JobControl) -> None:
         """End the job: nobody knows that it has started."""
@@ -129,10 +129,10 @@ class _Terminal:
             self._loop.remove(self._parent.fileno())
             self._parent = None
         if not job.ending:
-            job.end(signal.SIGHUP)
+            job.on_end_signal(signal.SIGHUP)
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Let the parent print the job's id and exit, unless it has done so or has gone."""
         parent, self._parent = self._parent, None
         if parent is not None:
-            parent.leave(f"{self._detachment.job_id}\n", folder=None)
+            parent.detach(f"{self._detachment.job_id}\n", folder=None)

@@ -63,20 +63,20 @@ class Membership:
         self._fresh = {name: host for name, host in self._listed.items() if name not in known}
         self._unlisted = [node for node in self._nodes if node.name not in self._listed]
         for node in self._unlisted:
-            self._reconnector.drop(node)
+            self._reconnector.cancel(node)
         for name, host in self._listed.items():
             if name in known:
                 self._update(known[name], host, before.get(name))
         self.retire()
-        self._reconnector.look()
+        self._reconnector.advance()
 
     def replace(self, lost: str, host: Host) -> None:
         """Add a host in place of a lost one, which is no longer reached."""
         node = next(node for node in self._nodes if node.name == lost)
-        self._reconnector.drop(node)
+        self._reconnector.cancel(node)
         self._remove(node.number)
         self._fresh[host.name] = host
-        self._reconnector.look()
+        self._reconnector.advance()
 
     def next(self) -> RunNode | None:
         """Return a node for the next host that was added and not reached yet, if there is one."""
@@ -96,7 +96,7 @@ class Membership:
         host = (self._listed or {}).get(node.name)
         if host is not None:
             self._bring_back(node, host)
-        self._reconnector.look()
+        self._reconnector.advance()
 
     def retire(self) -> None:
         """Release nodes whose hosts are no longer on the list, if enough others are left.
@@ -124,7 +124,7 @@ class Membership:
             node.connection.origin = node.connection.origin._replace(host=host)
             node.node = node.node._replace(host=host)
             node.await_first()
-            self._reconnector.begin(node)
+            self._reconnector.start(node)
         elif node.lost:
             self._reconnector.expect(node)
 
@@ -177,9 +177,9 @@ class NodeAdmission:
         """Reach a node that is lost since the start."""
         self._reconnector.expect(node)
 
-    def drop(self, node: RunNode) -> None:
+    def cancel(self, node: RunNode) -> None:
         """Stop reaching a node."""
-        self._reconnector.drop(node)
+        self._reconnector.cancel(node)
 
     def close(self) -> None:
         """Stop reaching nodes."""
@@ -240,7 +240,7 @@ class NodeAdmission:
 
     def _reach(self, node: RunNode) -> None:
         fresh = node.connection.connected and node.task is None  # there, without a role so far
-        node.forget()
-        self._decide(self._run.staged.drop, node)
+        node.reset()
+        self._decide(self._run.staged.remove, node)
         self._reached.add(node)
         self._do(self._run.act.ask if fresh else self._run.act.reach, node)

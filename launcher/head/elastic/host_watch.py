@@ -176,7 +176,7 @@ def of_program(command: str, loop: Loop) -> Source:
         try:
             return _ProgramRun(
                 argv, loop, lambda text, wrong: answer(text, wrong and f"{command}: {wrong}")
-            ).end
+            ).stop
         except OSError as error:
             answer(b"", f"{command}: {reason(error)}")
             return _nothing
@@ -202,7 +202,7 @@ class _ProgramRun:
         loop.add_reader(self._child.stdout, self._read_output)
         self._last = loop.call_later(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Kill the program with its children, if it has not ended."""
         if self._end is None:
             self._stop("")
@@ -211,7 +211,7 @@ class _ProgramRun:
         data = system.read(self._child.stdout, 65536)
         self._text += data
         if not data:
-            self._shut()
+            self._close()
         elif len(self._text) > files.LIMIT:
             self._stop(f"its answer is longer than {files.LIMIT >> 20} MiB")
 
@@ -220,9 +220,9 @@ class _ProgramRun:
         self._wrong = wrong
         self._child.signal_children(signal.SIGKILL)
         self._child.send_signal(signal.SIGKILL)
-        self._shut()
+        self._close()
 
-    def _shut(self) -> None:
+    def _close(self) -> None:
         if self._child.stdout >= 0:
             self._loop.remove(self._child.stdout)
             system.close(self._child.stdout)

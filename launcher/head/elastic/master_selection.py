@@ -63,7 +63,7 @@ class Reachability:
         if first in self._verdicts:
             self._verdicts[first] = dict(self._verdicts[first])
 
-    def forget(self, node: int) -> None:
+    def remove(self, node: int) -> None:
         """Forget a lost node: its network may be another when it returns."""
         self._verdicts.pop(node, None)
         for verdicts in self._verdicts.values():
@@ -168,9 +168,9 @@ class MasterSelection:
         """Cancel this selection; the next round takes the nodes available then."""
         self.members = []
 
-    def forget(self, node: int) -> None:
+    def remove(self, node: int) -> None:
         """Forget a node that is gone."""
-        self.reachability.forget(node)
+        self.reachability.remove(node)
         if node in self.members:
             self.cancel()
 

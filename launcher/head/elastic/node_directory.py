@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             """Return whether a round of this number of workers is allowed."""
             ...
 
-        def may_begin(self, members: Sequence[int]) -> bool:
+        def may_start(self, members: Sequence[int]) -> bool:
             """Return whether all of these nodes have passed the checks before a round."""
             ...
 
@@ -111,7 +111,7 @@ class RunNodes:
         """Return whether the elastic plan, if any, has a share for this number of workers."""
         return self._batches is None or not self._batches.misfit(size)
 
-    def may_begin(self, members: Sequence[int]) -> bool:
+    def may_start(self, members: Sequence[int]) -> bool:
         """Return whether all of these nodes have passed the checks before a round."""
         return self._health.passed(self._nodes[number] for number in members)
 

@@ -36,7 +36,7 @@ class MinNodesWait:
         if wait and self._timer is None:
             text = f"{counted(have, 'node')} left, but a round needs at least {least}"
             self._warn(f"{text}: waiting {wait:g} s for more")
-            self._timer = self._timers.call_later(wait, self._end_time)
+            self._timer = self._timers.call_later(wait, self._deadline)
         return self._timer is not None and not self._over
 
     @property
@@ -44,11 +44,11 @@ class MinNodesWait:
         """True if there is, or would be, time to wait."""
         return bool(self._limits.wait) and not self._over
 
-    def _end_time(self) -> None:
+    def _deadline(self) -> None:
         self._over = True
         self._tell()
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """Stop waiting: there is a round."""
         if self._timer is not None:
             self._timer.cancel()
@@ -98,14 +98,14 @@ class LostTogether:
         if self._timer is None:
             text = f"waiting {self._seconds:g} s for {missing} more to return"
             self._warn(f"all nodes of the round were lost: {text}")
-            self._timer = self._timers.call_later(self._seconds, self._end_time)
+            self._timer = self._timers.call_later(self._seconds, self._deadline)
         return True
 
-    def _end_time(self) -> None:
-        self.end()
+    def _deadline(self) -> None:
+        self.cancel()
         self._over()
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """Stop waiting: there is a round, or the time is over."""
         self._since = None
         if self._timer is not None:
@@ -144,7 +144,7 @@ class ScaleUpDelay:
         """True if something waits for the end of the delay."""
         return self._timer is not None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start again: there is another round."""
         self._cancel()
         self._until = self._timers.clock() + self._seconds
@@ -154,9 +154,9 @@ class ScaleUpDelay:
         if self._timer is None:
             when = f"in {self.left:.0f} s, or when a worker prints something"
             self._warn(f"a round of {counted(nodes, 'node')} begins {when} (--gain_delay)")
-            self._timer = self._timers.call_later(self.left, self.end)
+            self._timer = self._timers.call_later(self.left, self.finish)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Cancel the delay: its time is over, or a worker has printed something."""
         awaited = self.awaited
         self._until = 0.0

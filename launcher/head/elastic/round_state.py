@@ -129,17 +129,17 @@ class CurrentRound:
         """Call `known` when all losses before a failure of one of its workers are known."""
         self.undecided += 1
 
-        def settle() -> None:
+        def resolve() -> None:
             self.undecided -= 1
             known()
 
-        timers.call_later(seconds, settle)
+        timers.call_later(seconds, resolve)
 
     def watch(self, timers: Timers, seconds: float, late: Callable[[], None]) -> None:
         """Call `late` after this number of seconds, unless the round is over by then."""
         self._timers.append(timers.call_later(seconds, late))
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """Cancel all timers: another round has started, or none will."""
         for timer in self._timers:
             timer.cancel()

@@ -58,19 +58,19 @@ if TYPE_CHECKING:
         def release(self, node: int) -> None:
             """Release this node, which is no longer needed."""
 
-        def drop(self, node: int, reason: str, *, for_good: bool) -> None:
+        def lose(self, node: int, reason: str, *, for_good: bool) -> None:
             """Treat this node as lost, and reconnect it unless that is `for_good`."""
 
         def check(self, nodes: tuple[int, ...]) -> None:
             """Run the health command on these nodes; their round may begin once it has passed."""
 
-        def end_for_failure(self) -> None:
+        def stop_for_failure(self) -> None:
             """End the job: no node was lost that could explain the failure."""
 
-        def forget_failures(self) -> None:
+        def clear_failures(self) -> None:
             """Forget the failures of the round, which the loss of a node has caused."""
 
-        def end_too_few(self) -> None:
+        def stop_too_few(self) -> None:
             """End the job: there were too few nodes for too long."""
 
         def finish(self) -> None:
@@ -142,14 +142,14 @@ class Rounds:
         self._failures = Failures(limits, timers.clock, directory.name, self._log)
         self._scale_up = ScaleUpDelay(timers, limits.gain_delay, self._consider, self._log)
         self._master = MasterSelection(
-            timers, limits.patience, directory, self._probe, self._give_up
+            timers, limits.patience, directory, self._probe, self._lose_nodes
         )
         self._nodes = NodeStates(nodes)
         self._retiring: set[int] = set()
         self._giving_up: set[int] = set()
         self._awaited: dict[int, float] = {}
         self._current = CurrentRound()
-        self._min_nodes_wait = MinNodesWait(timers, limits, self._log, self._end_wait)
+        self._min_nodes_wait = MinNodesWait(timers, limits, self._log, self._on_wait_over)
         self._lost = LostTogether(timers, NEWCOMERS, self._try_form, self._log)
         self._ending = self._closed = self.over = False
         self.generation = 0
@@ -257,7 +257,7 @@ class Rounds:
 
     def _lose(self, node: int) -> bool:
         was_in, released = node in self.members, node in self._nodes.leaving
-        self._forget(node)
+        self._remove(node)
         if self._ending or self.over:
             return self.over
         if not released:
@@ -312,15 +312,15 @@ class Rounds:
     def job_stopped(self) -> None:
         """Form no other round: the job is being stopped."""
         self._closed = True
-        self._current.end()
+        self._current.cancel()
         self._nodes.clear()
         self._giving_up.clear()
 
-    def _forget(self, node: int) -> None:
+    def _remove(self, node: int) -> None:
         self._nodes.remove(node)
         for nodes in (self.members, self._retiring, self._giving_up):
             nodes.discard(node)
-        self._master.forget(node)
+        self._master.remove(node)
 
     # -- the end of the work ----------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class Rounds:
         if node in self._nodes.leaving:
             return self._lose(node)
         self._ending = True
-        self._forget(node)
+        self._remove(node)
         self._finish(node)
         waits = bool(self._nodes.ready & self.members)
         if self.over or (not waits and self.alive):
@@ -370,7 +370,7 @@ class Rounds:
     def worker_failed(self, what: str, code: int, node: int, *, final: bool) -> bool:
         """Survive a failure with another round, or end the job; return whether the job goes on.
 
-        If not, `RoundActions.end_for_failure` follows, or `forget_failures` if it turns out that a
+        If not, `RoundActions.stop_for_failure` follows, or `clear_failures` if it turns out that a
         node was lost.
 
         Args:
@@ -381,7 +381,7 @@ class Rounds:
         """
         goes_on = self._survive(what, code, node, final=final)
         if not goes_on:
-            self._end_for_failure()
+            self._stop_for_failure()
         return goes_on
 
     @_event
@@ -407,26 +407,26 @@ class Rounds:
         self._stop_round(but=node)
         return True
 
-    def _end_for_failure(self) -> None:
+    def _stop_for_failure(self) -> None:
         """End the job, unless a node turns out to be lost once all losses are known."""
         enough = self.alive > self._limits.least or self._limits.wait > 0
         if enough and len(self.members) > 1 and not self._ending:
             self._current.await_losses(self._timers, SETTLE, self._decide)
         else:
-            self._end()
+            self._stop_job()
 
     def _decide(self) -> None:
         if self._closed:
             return
         if self._current.shrunk:
-            self._then(self._do.forget_failures)
+            self._then(self._do.clear_failures)
             self._try_form()
         else:
-            self._end()
+            self._stop_job()
 
-    def _end(self) -> None:
+    def _stop_job(self) -> None:
         self._closed = True
-        self._then(self._do.end_for_failure)
+        self._then(self._do.stop_for_failure)
 
     @_event
     def node_vanishing(self, node: int, seconds: float) -> None:
@@ -503,7 +503,7 @@ class Rounds:
         """Release nodes that the next round excludes; the round waits for their end."""
         ending = self._current.phase is RoundPhase.ENDING
         for node in sorted(self._retiring if ending else self._retiring - self.members):
-            self._forget(node)
+            self._remove(node)
             self._nodes.move([node], MemberState.LEAVING)
             self._then(self._do.release, node)
 
@@ -512,17 +512,17 @@ class Rounds:
 
         def late() -> None:
             if not self._ending:
-                self._give_up(dict.fromkeys(sorted(nodes), why))
+                self._lose_nodes(dict.fromkeys(sorted(nodes), why))
 
         self._current.watch(self._timers, seconds, late)
 
-    def _give_up(
+    def _lose_nodes(
         self, reasons: Mapping[int, str], for_good: AbstractSet[int] = frozenset()
     ) -> None:
         """Give up nodes; the next round is formed once none of them is left."""
         self._giving_up |= reasons.keys()
         for node, reason in reasons.items():
-            self._then(self._do.drop, node, reason, for_good=node in for_good)
+            self._then(self._do.lose, node, reason, for_good=node in for_good)
 
     @_event
     def node_reached(self, node: int, verdicts: Sequence[str]) -> None:
@@ -537,7 +537,7 @@ class Rounds:
     @_event
     def worker_printed(self) -> None:
         """Record that a worker has printed something: its round has started well."""
-        self._scale_up.end()
+        self._scale_up.finish()
 
     @_event
     def nodes_checked(self) -> None:
@@ -573,24 +573,24 @@ class Rounds:
         # Nodes that are done count as well.
         if not members or (len(members) < self._limits.least and not self._ending):
             self._await_more()
-        elif not self._directory.may_begin(members):
+        elif not self._directory.may_start(members):
             self._then(self._do.check, tuple(members))
         else:
             address = self._master.find(members, self.members)
             if address:
-                self._begin(members, address)
+                self._start_round(members, address)
 
-    def _begin(self, members: Sequence[int], address: str) -> None:
-        self._min_nodes_wait.end()
-        self._lost.end()
+    def _start_round(self, members: Sequence[int], address: str) -> None:
+        self._min_nodes_wait.cancel()
+        self._lost.cancel()
         self._awaited.clear()
         self.generation += 1
         self.members = set(members)
         self._nodes.move(members, MemberState.RUNNING)
         self._master.cancel()
-        self._current.end()
+        self._current.cancel()
         self._current = CurrentRound(members, self._now)
-        self._scale_up.begin()
+        self._scale_up.start()
         self._then(self._do.form, tuple(members), address, self.restarts)
         if self._nodes.ready:
             self._consider()
@@ -609,7 +609,7 @@ class Rounds:
         if self._nodes.starting:
             self._await_late()
         elif not self._min_nodes_wait.wait(len(self._choose())):
-            self._then(self._do.end_too_few)
+            self._then(self._do.stop_too_few)
 
     def _await_late(self) -> None:
         """Wait for nodes that were in no round, but not forever."""
@@ -618,9 +618,9 @@ class Rounds:
             why = f"it was not ready for a round within {NEWCOMERS:g} s"
             self._watch(NEWCOMERS, self._nodes.starting, why)
 
-    def _end_wait(self) -> None:
+    def _on_wait_over(self) -> None:
         """Give up, unless there are now enough nodes for a round that is only delayed."""
         if self.alive < self._limits.least:
-            self._then(self._do.end_too_few)
+            self._then(self._do.stop_too_few)
         else:
             self._try_form()

@@ -12,7 +12,7 @@ from ...common.wording import counted
 from ...control import frames, messages, round_messages
 from ..run import run_rounds
 from ..run.gate import GateStage
-from ..run.restart_policy import BEYOND, end_with, give_up
+from ..run.restart_policy import BEYOND, report_error, stop_for
 from ..run.run_node import assigned
 from ..run.run_rounds import FormRound
 from .admission import NodeAdmission
@@ -147,7 +147,7 @@ class RunnerRounds:
         if self._rounds.starting and self._run.workers.runs(node, rank):
             self._tell(self._rounds.worker_printed)
 
-    def _give_up(self, node: RunNode, reason: str) -> None:
+    def _lose(self, node: RunNode, reason: str) -> None:
         now = self._run.clock()
         silent = now - (node.connection.heard() or now)
         self.await_end(node, BEYOND * self._lease - silent)
@@ -164,7 +164,7 @@ class RunnerRounds:
     def _on_checked(self, node: RunNode, why: str) -> None:
         """Give up a node that may not be in the next round; it may be reached again."""
         if why:
-            self._give_up(node, why)
+            self._lose(node, why)
         else:
             node.passed_at = self._run.now
             self._tell(self._rounds.nodes_checked)
@@ -189,7 +189,7 @@ class RunnerRounds:
     def restart(self, why: str, otherwise: GiveUp) -> None:
         """Form another round of the same nodes for this reason, if there is a restart left."""
         if not self._tell(self._rounds.restart_requested, why, NO_PROGRESS):
-            self._decide(give_up, self._run, otherwise)
+            self._decide(stop_for, self._run, otherwise)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         failure = messages.unpack(round_messages.AgentFailure, body)
@@ -198,7 +198,7 @@ class RunnerRounds:
             self._for_good.add(node)
             if not self._rounds.generation and not self.survives(node):
                 error = NodeError(f"{node.name}: {failure.reason}")
-                self._decide(end_with, self._run, error)
+                self._decide(report_error, self._run, error)
         self._decide(self._run.lose, node, failure.reason, over=False)
 
     def survives(self, node: RunNode) -> bool:
@@ -210,9 +210,9 @@ class RunnerRounds:
         if self._running:
             self._tell(self._rounds.node_lost, node.number)
         if self._rounds.over:
-            self._decide(self._run.end_when_over)
+            self._decide(self._run.finish_if_over)
         elif node in self._for_good:
-            self._admission.drop(node)
+            self._admission.cancel(node)
         else:
             self.membership.lost(node)
 
@@ -313,26 +313,26 @@ class RunnerRounds:
         self.warn(f"removing {one.name} from the job")
         self._decide(run_rounds.release, self._run, one)
 
-    def drop(self, node: int, reason: str, *, for_good: bool) -> None:
+    def lose(self, node: int, reason: str, *, for_good: bool) -> None:
         """Close a node's connection: without one it ends its workers itself."""
         one = self._nodes[node]
         if for_good:
             self._for_good.add(one)
-        self._give_up(one, reason)
+        self._lose(one, reason)
 
     def check(self, nodes: tuple[int, ...]) -> None:
         """Check these nodes by the gates before a round."""
         self._health.check(self._some(nodes))
 
-    def end_for_failure(self) -> None:
+    def stop_for_failure(self) -> None:
         """End the job: no node was lost that could explain the failure."""
         self._decide(self._run.stop, signal.SIGTERM)
 
-    def forget_failures(self) -> None:
+    def clear_failures(self) -> None:
         """Forget the failures of the round, which the loss of a node has caused."""
-        self._record.forget_exits()
+        self._record.clear_exits()
 
-    def end_too_few(self) -> None:
+    def stop_too_few(self) -> None:
         """End the job: there were too few nodes for too long."""
         if self._running:
             self._decide(self._run.record_given_up, TOO_FEW)

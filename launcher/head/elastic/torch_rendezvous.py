@@ -10,8 +10,8 @@ import signal
 
 from ...common.errors import LostError, NodeError
 from ...control import frames, messages, round_messages
-from ..run.restart_policy import NoRestarts, end_with
-from ..run.run_rounds import begin_round
+from ..run.restart_policy import NoRestarts, report_error
+from ..run.run_rounds import start_round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class TorchRendezvous(NoRestarts):
         self._world_size = ranks.world_size
         self._number += 1
         node.assign(node.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank))
-        self._decide(begin_round, self._run, self._number, ranks, (node,))
+        self._decide(start_round, self._run, self._number, ranks, (node,))
         self._do(self._run.act.label_node, node.node)
         self._run.log(_place(ranks, len(node.node.slots or ())))
 
@@ -71,7 +71,7 @@ class TorchRendezvous(NoRestarts):
             why = failure.reason or NO_REASON
             self._decide(self._record.lost, node.name, why, self._run.clock())
         else:
-            self._decide(end_with, self._run, _refused(failure, text))
+            self._decide(report_error, self._run, _refused(failure, text))
         self._decide(self._run.stop, signal.SIGTERM)
 
 

@@ -118,7 +118,7 @@ class Execution:
         """Stop the command on all hosts; a second signal does not wait for them."""
         self.signal = self.signal or number
         if self._stop is not None:
-            self._give_up()
+            self._cancel()
         else:
             self.stop(StopCause(f"stopped by {signal.Signals(number).name}", 128 + number))
 
@@ -130,13 +130,13 @@ class Execution:
         if self._input is not None:
             self._input.close()
         self.transport.stop()
-        self._loop.call_later(STOP, self._give_up)
+        self._loop.call_later(STOP, self._cancel)
 
     def _wait(self) -> None:
         if self._waiting:
             self._loop.run()
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         for host in tuple(self._waiting):
             self.results[host].fail(UNENDED, LOST)
             self._done(self.results[host])

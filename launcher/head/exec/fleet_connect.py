@@ -46,7 +46,7 @@ class FleetConnect:
         self._on_failed: Callable[[NodeConnection, str], None]
         self._on_ready: Callable[[], None]
 
-    def begin(
+    def start(
         self, on_failed: Callable[[NodeConnection, str], None], on_ready: Callable[[], None]
     ) -> None:
         """Start to connect.
@@ -57,10 +57,10 @@ class FleetConnect:
         """
         self._on_failed, self._on_ready = on_failed, on_ready
         self._fleet.lend(self.nodes, self._on_fleet)
-        self._fleet.loop.call_later(self._timeout, lambda: self.give_up(LATE))
+        self._fleet.loop.call_later(self._timeout, lambda: self.cancel(LATE))
         self._connect()
 
-    def give_up(self, cause: str) -> None:
+    def cancel(self, cause: str) -> None:
         """Stop waiting: nodes that are not connected have failed."""
         for node in tuple(self.waiting):
             self._failed(node, cause)
@@ -70,7 +70,7 @@ class FleetConnect:
             case NodeConnected(node) if node in self.waiting:
                 del self.waiting[node]
                 self.connected.append(node)
-                self._look()
+                self._finish_if_ready()
             case NodeEnded(node, cause) | NodeDisconnected(node, cause, _):
                 if cause and isinstance(event, NodeEnded):
                     self.causes[node] = cause
@@ -86,8 +86,8 @@ class FleetConnect:
         if node in self.waiting:
             del self.waiting[node]
             self._on_failed(node, cause)
-            self._look()
+            self._finish_if_ready()
 
-    def _look(self) -> None:
+    def _finish_if_ready(self) -> None:
         if not self.waiting:
             self._on_ready()

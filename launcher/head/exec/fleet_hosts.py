@@ -46,7 +46,7 @@ class FleetHosts:
     def start(self, command: HostCommand) -> None:
         """Connect the nodes; the command begins when each is connected or has failed."""
         self._command = command
-        self._fleet_connect.begin(self._failed, self._begin)
+        self._fleet_connect.start(self._failed, self._start_command)
 
     def send(self, data: bytes) -> None:
         """Send input to the hosts that read input."""
@@ -67,7 +67,7 @@ class FleetHosts:
         """Stop the command; hosts that are not connected are given up."""
         arrived = () if self._begun else tuple(self._fleet_connect.connected)
         self._begun = True
-        self._fleet_connect.give_up(STOPPED)
+        self._fleet_connect.cancel(STOPPED)
         for node in arrived:
             self._failed(node, STOPPED)
         self._commands.stop()
@@ -75,15 +75,15 @@ class FleetHosts:
     def close(self) -> None:
         """Make all node launchers exit."""
         self._fleet.close(SessionEnd(0, ""))
-        self._fleet.disconnect()
+        self._fleet.close_at_once()
 
     def _failed(self, node: NodeConnection, cause: str) -> None:
         self.on_event(HostFailed(node.name, cause, began=False))
 
-    def _begin(self) -> None:
+    def _start_command(self) -> None:
         if not self._begun:
             self._begun = True
-            self._commands.begin(self._fleet_connect.connected, self._command)
+            self._commands.start(self._fleet_connect.connected, self._command)
             self.on_room()
 
     def _on_host(self, event: HostEvent, taken: Callable[[], None]) -> None:

@@ -65,6 +65,6 @@ class FleetProgram:
                 if not output.add(stream, data):
                     self.commands[host].stop()
             case CommandEnded(_, code, hint):
-                output.end(as_shell(code), hint)
+                output.finish(as_shell(code), hint)
             case CommandLost(_, reason):
-                output.end(LOST, reason)
+                output.finish(LOST, reason)

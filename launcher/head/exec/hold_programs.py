@@ -85,20 +85,20 @@ class HoldPrograms:
     def _on_message(self, message: Message) -> None:
         match message:
             case {"event": "program_ended", "program": int(number), "code": int(code), "why": why}:
-                self._end(number, code, str(why))
+                self._finish(number, code, str(why))
             case {"ok": False, "id": int(number), "error": str(error)}:
-                self._end(number, LOST, error)
+                self._finish(number, LOST, error)
 
-    def _end(self, number: int, code: int, why: str) -> None:
+    def _finish(self, number: int, code: int, why: str) -> None:
         output = self._outputs.pop(number, None)
         if output is not None:
-            output.end(code, why)
+            output.finish(code, why)
 
     def _lose(self, cause: str) -> None:
         self._lost = True
         self.loop.remove(self._client.fileno())
         for number in tuple(self._outputs):
-            self._end(number, LOST, cause)
+            self._finish(number, LOST, cause)
 
 
 class HoldProgram:

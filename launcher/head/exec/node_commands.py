@@ -41,15 +41,15 @@ class NodeCommands:
         self._reading: RunningCommands | None = None
         self._running: list[RunningCommands] = []
 
-    def begin(self, nodes: Sequence[NodeConnection], command: HostCommand) -> None:
+    def start(self, nodes: Sequence[NodeConnection], command: HostCommand) -> None:
         """Start the command on these nodes."""
         reading = [node for node in nodes if node.name in command.readers]
         others = [node for node in nodes if node.name not in command.readers]
         for some, reads in ((reading, True), (others, False)):
             if some:
-                self._begin(some, CommandSpec(command.argv, {}, command.workdir, reads))
+                self._start_some(some, CommandSpec(command.argv, {}, command.workdir, reads))
 
-    def _begin(self, nodes: Sequence[NodeConnection], spec: CommandSpec) -> None:
+    def _start_some(self, nodes: Sequence[NodeConnection], spec: CommandSpec) -> None:
         running = self._commands.run(nodes, spec, lambda event: self._on_command(running, event))
         self._running.append(running)
         if spec.stdin:

@@ -88,10 +88,10 @@ class ProgramOutput:
         self._rest += rest
         if len(self._rest) > LONGEST:
             self._rest.clear()
-            self.end(1, "it printed a line that is too long")
+            self.finish(1, "it printed a line that is too long")
         return not self._ended
 
-    def end(self, code: int, why: str) -> None:
+    def finish(self, code: int, why: str) -> None:
         """Report the end, unless already done; by default the reason is the last line of errors."""
         if self._rest:
             self._line(bytes(self._rest))

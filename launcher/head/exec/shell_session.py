@@ -78,7 +78,7 @@ class ShellSession:
         """Bytes of input that the process has not read."""
         return self._input.backlog
 
-    def begin(self, command: HostCommand, *, reads: bool) -> None:
+    def start(self, command: HostCommand, *, reads: bool) -> None:
         """Send the command; with `reads`, input follows."""
         self._input.send(script(command, self._mark, reads=reads))
 
@@ -92,7 +92,7 @@ class ShellSession:
         for output in self._outputs:
             output.pause(paused)
 
-    def hang_up(self) -> None:
+    def close_input(self) -> None:
         """End the session's input: the shell ends the command."""
         self._input.close()
 
@@ -117,10 +117,10 @@ class ShellSession:
         self._code = os.waitstatus_to_exitcode(status)
         self._input.close()
         # A process that the command leaves behind may keep the pipes open.
-        self._loop.call_later(STDERR_TIMEOUT, self._give_up_reading)
+        self._loop.call_later(STDERR_TIMEOUT, self._stop_reading)
         self._report()
 
-    def _give_up_reading(self) -> None:
+    def _stop_reading(self) -> None:
         for output in self._outputs:
             output.drain()
         self._report()

@@ -96,7 +96,7 @@ class SshHosts:
         """Stop all commands, and start no more."""
         self._stopping = True
         for session in self._sessions.values():
-            session.hang_up()
+            session.close_input()
             if not session.began:
                 session.kill()
         while self._waiting:
@@ -105,7 +105,7 @@ class SshHosts:
     def close(self) -> None:
         """End the open sessions; a shell then ends its command by itself."""
         for session in self._sessions.values():
-            session.hang_up()
+            session.close_input()
             session.kill()
 
     def _start_more(self) -> None:
@@ -131,7 +131,7 @@ class SshHosts:
             return
         self._sessions[host.name] = session
         session.pause(self._paused)
-        session.begin(command, reads=host.name in command.readers)
+        session.start(command, reads=host.name in command.readers)
 
     def _on_room(self) -> None:
         self.on_room()
@@ -146,7 +146,7 @@ class SshHosts:
         del self._sessions[host.name]
         if key := causes.accepted_key(session.noise):
             self.on_event(HostNote(host.name, key))
-        self.on_event(self._end(host, session, code))
+        self.on_event(self._outcome(host, session, code))
         self._start_more()
         self.on_room()
 
@@ -156,7 +156,7 @@ class SshHosts:
         else:
             self._start(host, tries)
 
-    def _end(self, host: Host, session: ShellSession, code: int) -> HostEnded | HostFailed:
+    def _outcome(self, host: Host, session: ShellSession, code: int) -> HostEnded | HostFailed:
         if not session.began:
             cause = causes.explain(code, session.noise, causes.Attempt(host.name, "the command"))
             return HostFailed(host.name, STOPPED if self._stopping else cause, began=False)

@@ -72,7 +72,7 @@ class Unpacker:
         self._data = bytearray()
         self._left = self._padding = 0
         self._meta: dict[bytes, bytes] = {}
-        self._take: Callable[[bytes], None] = _drop
+        self._take: Callable[[bytes], None] = _ignore
         self._finish: Callable[[], None] = _nothing
         self._file = self._parent = -1
         self._problem = ""
@@ -137,9 +137,9 @@ class Unpacker:
         if tarfile.GNUTYPE_LONGNAME in meta:
             info.name = os.fsdecode(meta[tarfile.GNUTYPE_LONGNAME].rstrip(b"\0"))
         _check_numbers(info)
-        self._take, self._finish = _drop, _nothing
+        self._take, self._finish = _ignore, _nothing
         if info.type in _FILES:
-            self._begin_file(info)
+            self._start_file(info)
         elif info.type == tarfile.DIRTYPE:
             os.close(self._open_folder(self._parts(info.name)))
         elif info.type != tarfile.XGLTYPE:
@@ -193,7 +193,7 @@ class Unpacker:
             fd = inner
         return fd
 
-    def _begin_file(self, info: tarfile.TarInfo) -> None:
+    def _start_file(self, info: tarfile.TarInfo) -> None:
         *folders, name = self._parts(info.name)
         self._parent = self._open_folder(folders)
         with suppress(FileNotFoundError):
@@ -260,7 +260,7 @@ def _number(digits: bytes) -> int:
     return int(digits)
 
 
-def _drop(data: bytes) -> None:
+def _ignore(data: bytes) -> None:
     """Do nothing."""
 
 

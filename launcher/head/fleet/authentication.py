@@ -83,7 +83,7 @@ class TokenVerifier:
     def again(self, rank: int) -> None:
         """Expect another token of a node: its node launcher is started again."""
         self._missing.add(rank)
-        self._claims.forget(rank)
+        self._claims.remove(rank)
 
     def verify(self, credentials: auth.Credentials) -> bool:
         """Return whether a caller has its node's token; False while that has not arrived yet.

@@ -76,7 +76,7 @@ class Claims:
         wrong = [one for one in latest if one != self._valid.get(one.place)]
         return ClaimVerdict(accepted, [(one, _other(rivals, one)) for one in wrong])
 
-    def forget(self, rank: int) -> None:
+    def remove(self, rank: int) -> None:
         """Forget a node's statements, and the claims to its place: it is being started again."""
         self._valid.pop(rank, None)
         for claim in self._by_place.pop(rank, []):

@@ -131,13 +131,13 @@ class FleetCommands:
             lease=self._fleet.lease,
             program=command.program,
         )
-        running = RunningCommands(number, nodes, self._fleet, on_event, self._forget)
+        running = RunningCommands(number, nodes, self._fleet, on_event, self._remove)
         self._running[number] = running
-        running.begin(messages.pack(frames.EXEC, message))
+        running.start(messages.pack(frames.EXEC, message))
         self._fleet.watch()
         return running
 
-    def _forget(self, number: int) -> None:
+    def _remove(self, number: int) -> None:
         self._running.pop(number, None)
 
     def _of(self, number: int) -> RunningCommands:
@@ -195,7 +195,7 @@ class RunningCommands:
         """Bytes of input that some node has not read; feed more only below `WINDOW`."""
         return max((part.unread for part in self._parts.values()), default=0)
 
-    def begin(self, frame: bytes) -> None:
+    def start(self, frame: bytes) -> None:
         """Send EXEC to all nodes."""
         for node, part in tuple(self._parts.items()):
             if node.connected:
@@ -220,12 +220,12 @@ class RunningCommands:
         """Send bytes to the standard input on all nodes; b"" is its end."""
         for node, part in tuple(self._parts.items()):
             part.unread += len(data)
-            node.send(frames.pack_for(frames.EXEC_INPUT, self._number, data))
+            node.send(frames.pack_numbered(frames.EXEC_INPUT, self._number, data))
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Signal the command on all nodes, and kill its remaining processes two seconds later."""
         for node in tuple(self._parts):
-            node.send(frames.pack_for(frames.EXEC_STOP, self._number, bytes([number])))
+            node.send(frames.pack_numbered(frames.EXEC_STOP, self._number, bytes([number])))
 
     # -- frames of nodes --------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class NodeFleet:
             if node.on_event == on_event:
                 node.on_event, node.returns = None, False
         if self._lanes is not None:
-            self._lanes.forget_unused()
+            self._lanes.remove_unused()
 
     # -- connections ------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class NodeFleet:
 
         return FleetCommands(self)
 
-    def dismiss(self, node: NodeConnection, reason: str) -> None:
+    def isolate(self, node: NodeConnection, reason: str) -> None:
         """Keep other runs off a connection whose last run left workers on the node.
 
         The connection is closed, and the node then ends the workers. If something else uses the
@@ -232,10 +232,10 @@ class NodeFleet:
         """Return all connections; lanes come after the first connection of their node."""
         return [*self.nodes.values(), *self._over_lanes]
 
-    def disconnect(self) -> None:
+    def close_at_once(self) -> None:
         """Close all connections and backends at once."""
         self._closing = True
-        self._heartbeats.end()
+        self._heartbeats.stop()
         for node in self.connections:
             node.close("the runner has disconnected")
         for backend in dict.fromkeys(self._backends.values()):
@@ -405,7 +405,7 @@ class NodeFleet:
 
     def watch(self) -> None:
         """Start to send heartbeats to all nodes, and to check theirs."""
-        self._heartbeats.begin()
+        self._heartbeats.start()
 
     def is_doubtful(self, node: NodeConnection) -> bool:
         """Return whether a node may be lost: it has been silent for long, or is not connected."""
@@ -432,7 +432,7 @@ class NodeFleet:
             from .suspension import Suspension
 
             self._suspension = Suspension(self.loop, self._all, self._heartbeats.count_anew)
-        self._suspension.begin()
+        self._suspension.start()
 
     def _send_all(self, frame: bytes) -> None:
         for node in self.connections:
@@ -443,7 +443,7 @@ class NodeFleet:
     def close(self, end: messages.SessionEnd) -> None:
         """Send END to every node launcher, and wait at most `HANG_UP` seconds for them to exit."""
         self._closing = True
-        self._heartbeats.end()
+        self._heartbeats.stop()
         self._send_all(messages.pack(frames.END, end))
         if self._awaited:
             late = self.loop.call_later(HANG_UP, self.loop.stop)

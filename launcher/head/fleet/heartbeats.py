@@ -27,7 +27,7 @@ class FleetHeartbeats:
         silent: Callable[[NodeConnection, float], None],
         log: Callable[[str, str], None],
     ) -> None:
-        """Wait for `begin`.
+        """Wait for `start`.
 
         Args:
             loop: runs the timers.
@@ -41,14 +41,14 @@ class FleetHeartbeats:
         self._due = 0.0
         self._begun = self._ended = False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start to send heartbeats, and to check those of the nodes."""
         if not self._begun:
             self._begun = True
             self._due = self._loop.clock()
             self._beat()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop sending heartbeats."""
         self._ended = True
 

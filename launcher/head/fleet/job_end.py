@@ -33,8 +33,8 @@ class JobEnd:
         self._last = patience + order.grace + MARGIN
         self._waiting = set(fleet.nodes.values())
         fleet.lend(tuple(self._waiting), self._on_event)
-        fleet.loop.call_later(patience, lambda: self._give_up(connected=False))
-        fleet.loop.call_later(self._last, lambda: self._give_up(connected=True))
+        fleet.loop.call_later(patience, lambda: self._lose_silent(connected=False))
+        fleet.loop.call_later(self._last, lambda: self._lose_silent(connected=True))
 
     def wait(self) -> None:
         """Run the loop until nothing more is expected."""
@@ -55,20 +55,20 @@ class JobEnd:
     def _on_outcomes(self, told: dict[NodeConnection, EndedJob]) -> None:
         for node, outcome in told.items():
             self.outcomes[node.name] = outcome
-            self._settle(node)
+            self._finish_node(node)
 
     def _lose(self, node: NodeConnection, reason: str) -> None:
         """Record why a node does not answer; the backend's cause may follow the first reason."""
         if node.name not in self.outcomes:
             self.unreached[node.name] = reason
-            self._settle(node)
+            self._finish_node(node)
 
-    def _give_up(self, *, connected: bool) -> None:
+    def _lose_silent(self, *, connected: bool) -> None:
         for node in tuple(self._waiting):
             if connected or not node.connected:
                 self._lose(node, "no answer")
 
-    def _settle(self, node: NodeConnection) -> None:
+    def _finish_node(self, node: NodeConnection) -> None:
         self._waiting.discard(node)
         if not self._waiting:
             self._fleet.loop.stop()

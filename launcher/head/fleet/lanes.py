@@ -55,7 +55,7 @@ class LaneStream(SessionStream):
         """Close the lane, whose node launcher then leaves; may be called twice."""
         if not self._closed:
             self._closed = True
-            self._send(frames.pack_for(frames.LANE, self._number))
+            self._send(frames.pack_numbered(frames.LANE, self._number))
 
     def _read(self) -> bytes:
         if not self._arrived and not self._ended:
@@ -67,7 +67,7 @@ class LaneStream(SessionStream):
     def _write(self, data: bytes) -> int:
         for at in range(0, len(data), BLOCK):
             block = data[at : at + BLOCK]
-            self._send(frames.pack_for(frames.LANE, self._number, block))
+            self._send(frames.pack_numbered(frames.LANE, self._number, block))
         return len(data)
 
 
@@ -155,7 +155,7 @@ class FleetLanes:
                 node.on_event = None
                 self._fleet.emit_loss(event)
 
-    def forget_unused(self) -> None:
+    def remove_unused(self) -> None:
         """Forget lost lanes that no run uses."""
         for connection in self.connections:
             if not connection.connected and connection.on_event is None:
@@ -181,7 +181,7 @@ class FleetLanes:
         return lane
 
     def _on_bytes(self, first: NodeConnection, body: bytes) -> None:
-        number, data = frames.unpack_for(body)
+        number, data = frames.unpack_numbered(body)
         self._lane(first, number).stream.feed(data)
 
     def _on_end(self, first: NodeConnection, body: bytes) -> None:
@@ -192,7 +192,7 @@ class FleetLanes:
         del self._lanes[end.id]
         if lane.connection is not None:
             self._fleet.emit(NodeEnded(lane.connection, explain_end(end.code, end.errors)))
-        self.forget_unused()
+        self.remove_unused()
 
     def _on_first_closed(self, first: NodeConnection, reason: str) -> None:
         """Lose all lanes of a node together with it."""
@@ -209,7 +209,7 @@ class FleetLanes:
             else:
                 ended = NodeDisconnected(connection, reason, "", direct=False, lost=reason)
                 self._fleet.emit(ended)
-        self.forget_unused()
+        self.remove_unused()
 
     def on_first_ended(self, first: NodeConnection, cause: str) -> None:
         """Report the end of a node's session to the runs that lost a lane with it."""

@@ -88,7 +88,7 @@ class Listener:
         self._on_rejected = on_rejected
         self._log = log
         self._callers = Callers()
-        self._packages = Packages(loop, self._serve, self._drop)
+        self._packages = Packages(loop, self._serve, self._close_caller)
         self._sockets: list[socket.socket] = []
         self.port = port
         for address in addresses:
@@ -108,7 +108,7 @@ class Listener:
             one.close()
         self._sockets.clear()
         for caller in self._callers.all():
-            self._drop(caller)
+            self._close_caller(caller)
 
     def _resume(self) -> None:
         for one in self._sockets:
@@ -216,7 +216,7 @@ class Listener:
     def _admit(self, caller: Caller) -> None:
         assert caller.credentials is not None
         assert caller.line is not None
-        self._forget(caller)
+        self._remove(caller)
         caller.line.limit(frames.NODE_LIMIT)
         self._verifier.admit(caller.credentials, caller.line)
         if self._verifier.complete:
@@ -224,15 +224,15 @@ class Listener:
 
     def _reject(self, caller: Caller, reason: str) -> None:
         asked = caller in self._packages
-        self._drop(caller)
+        self._close_caller(caller)
         if not asked:
             self._on_rejected(caller.source, reason)
 
-    def _drop(self, caller: Caller) -> None:
-        self._forget(caller)
+    def _close_caller(self, caller: Caller) -> None:
+        self._remove(caller)
         caller.socket.close()
 
-    def _forget(self, caller: Caller) -> None:
+    def _remove(self, caller: Caller) -> None:
         self._loop.remove(caller.fd)
         if caller.timer is not None:
             caller.timer.cancel()

@@ -49,7 +49,7 @@ class MuteNodes:
         self._mute: set[NodeConnection] = set()
         self._last_sign = 0.0
 
-    def look(self, now: float, nodes: Iterable[NodeConnection]) -> dict[str, list[NodeConnection]]:
+    def check(self, now: float, nodes: Iterable[NodeConnection]) -> dict[str, list[NodeConnection]]:
         """Check the awaited nodes; return those to give up, by cause.
 
         `now` is on the clock of `Starting.begun`.

@@ -131,9 +131,9 @@ class NodeQuestion:
         if node in self._waiting:
             self._keep(node, fields)
             self._waiting.remove(node)
-            self._end_if_all()
+            self._finish_if_all()
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         """Cancel the question: no answer is reported any longer."""
         self.over = True
         self._waiting.clear()
@@ -143,13 +143,13 @@ class NodeQuestion:
         """Wait only for nodes with time left."""
         now = self._loop.clock()
         self._waiting = {node for node in self._waiting if self._put_off.get(node, now) > now}
-        self._end_if_all()
+        self._finish_if_all()
         if not self.over:
             last = max(self._put_off[node] for node in self._waiting)
             self._timer = self._loop.call_later(last - now, self._expire)
 
-    def _end_if_all(self) -> None:
+    def _finish_if_all(self) -> None:
         """Report the answers if no node is awaited."""
         if not self._waiting and not self.over:
-            self.drop()
+            self.cancel()
             self._answered()

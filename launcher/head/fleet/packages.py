@@ -54,24 +54,24 @@ class Packages:
     def add(self, caller: Caller) -> None:
         """Send dsrun to this caller, now or later; until then its own timer runs."""
         self._callers[caller] = False
-        self._begin_next()
+        self._start_next()
 
     def remove(self, caller: Caller) -> None:
         """Forget a caller; the next one gets its place."""
         if self._callers.pop(caller, False):
-            self._begin_next()
+            self._start_next()
 
-    def _begin_next(self) -> None:
+    def _start_next(self) -> None:
         for caller, begun in self._callers.items():
             if not begun and self._has_room(caller.source):
                 self._callers[caller] = True
-                self._begin(caller)
+                self._start(caller)
 
     def _has_room(self, source: str) -> bool:
         served = [caller.source for caller, begun in self._callers.items() if begun]
         return len(served) < AT_A_TIME and served.count(source) < AT_A_TIME // 2
 
-    def _begin(self, caller: Caller) -> None:
+    def _start(self, caller: Caller) -> None:
         if caller.timer is not None:
             caller.timer.cancel()
         caller.timer = self._loop.call_later(PATIENCE, lambda: self._drop(caller))

@@ -83,12 +83,12 @@ class Reconnector:
         self._next: Timer | None = None
         self._closed = False
 
-    def begin(self, node: Target) -> None:
+    def start(self, node: Target) -> None:
         """Reach a node as soon as possible."""
         self._dropped.discard(node)
         self._is_due(node)
 
-    def drop(self, node: Target) -> None:
+    def cancel(self, node: Target) -> None:
         """Stop reaching a node."""
         self._dropped.add(node)
         self._due_of(node).pop(node, None)
@@ -105,13 +105,13 @@ class Reconnector:
         if not any(node in one for one in looked_for):
             pause = self._pause(node)
             self._pausing[node] = self._loop.call_later(pause, lambda: self._is_due(node))
-        self.look()
+        self.advance()
 
     def failed(self, node: Target) -> None:
         """Handle an attempt that has failed."""
         if node not in self._trying:
             return
-        self._leave(node)
+        self._finish(node)
         if node not in self._dropped:
             self.expect(node)
 
@@ -119,13 +119,13 @@ class Reconnector:
         """Handle a node that was reached."""
         self._strangers.discard(node)
         self._since[node] = self._loop.clock()
-        self._leave(node)
+        self._finish(node)
 
     def close(self) -> None:
         """Stop starting attempts."""
         self._closed = True
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """Start the next attempt, if one is due."""
         if self._closed or self._next is not None or len(self._places) >= AT_ONCE:
             return
@@ -136,7 +136,7 @@ class Reconnector:
 
     def _look_on(self) -> None:
         self._next = None
-        self.look()
+        self.advance()
 
     def _choose(self) -> Target | None:
         """Return the next node: those lost from the job, then those never tried, then the rest."""
@@ -154,23 +154,23 @@ class Reconnector:
 
     def _try(self, node: Target) -> None:
         self._trying.add(node)
-        self._places[node] = self._loop.call_later(PATIENCE, lambda: self._give_place(node))
+        self._places[node] = self._loop.call_later(PATIENCE, lambda: self._release_place(node))
         self._reach(node)
 
-    def _leave(self, node: Target) -> None:
+    def _finish(self, node: Target) -> None:
         self._trying.discard(node)
-        self._give_place(node)
+        self._release_place(node)
 
-    def _give_place(self, node: Target) -> None:
+    def _release_place(self, node: Target) -> None:
         if node in self._places:
             self._places.pop(node).cancel()
-            self.look()
+            self.advance()
 
     def _is_due(self, node: Target) -> None:
         self._stop_pause(node)
         if self._is_lost(node) and node not in self._trying:
             self._due_of(node)[node] = None
-        self.look()
+        self.advance()
 
     def _due_of(self, node: Target) -> dict[Target, None]:
         return self._due_strangers if node in self._strangers else self._due

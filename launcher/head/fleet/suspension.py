@@ -37,7 +37,7 @@ class Suspension:
         self._awaited: set[NodeConnection] | None = None
         self._timer: Timer | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Announce the suspension to the nodes."""
         if self._awaited is not None:
             return

@@ -43,7 +43,7 @@ def run(
         on_result: called once with the result of each step by its name.
     """
     check = FullCheck(programs, steps, progress, on_result)
-    check.begin()
+    check.start()
     return check
 
 
@@ -68,16 +68,16 @@ class FullCheck:
         self._on_result = on_result
         self._part: _StepPart | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Run the next step, or report the result."""
         if not self._steps:
             self._on_result(without_consequences(self.results))
             return
         step = self._steps.pop(0)
         self._progress(step.name)
-        over = partial(self._over, step)
+        over = partial(self._on_step_over, step)
         self._part = _StepPart(self._programs, step, self._progress, over)
-        self._part.begin()
+        self._part.start()
 
     def stop(self) -> None:
         """End the programs; no result is reported."""
@@ -85,9 +85,9 @@ class FullCheck:
         if self._part is not None:
             self._part.close()
 
-    def _over(self, step: Step, result: StepResult) -> None:
+    def _on_step_over(self, step: Step, result: StepResult) -> None:
         self.results[step.name] = result
-        self.begin()
+        self.start()
 
 
 class _StepPart:
@@ -115,7 +115,7 @@ class _StepPart:
         self._timer: Timer | None = None
         self._result: StepResult | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the programs, and ask what the script asks first."""
         arguments: dict[str, Sequence[str]] = dict.fromkeys(self._programs.names, ())
         self._running = self._programs.start(
@@ -137,9 +137,9 @@ class _StepPart:
         except StopIteration as end:
             self._finish(end.value)
         else:
-            self._begin(ask)
+            self._start_ask(ask)
 
-    def _begin(self, ask: StepRequest) -> None:
+    def _start_ask(self, ask: StepRequest) -> None:
         self._ask, self._id, self._answers = ask, next(self._ids), {}
         self._waiting = set(ask.requests)
         if ask.doing:
@@ -151,7 +151,7 @@ class _StepPart:
             else:
                 fields = {"id": self._id, "do": ask.do, "with": request._asdict()}
                 self._send(name, json.dumps(fields).encode() + b"\n")
-        self._settle()
+        self._advance_if_answered()
 
     def _send(self, name: str, line: bytes) -> None:
         if self._running is not None:
@@ -166,7 +166,7 @@ class _StepPart:
             self._waiting.remove(name)
             self._answers[name] = answer
 
-    def _settle(self) -> None:
+    def _advance_if_answered(self) -> None:
         """Go on from the loop when all have answered: the script may ask at once again."""
         if self._ask is not None and not self._waiting:
             self._ask = None
@@ -182,7 +182,7 @@ class _StepPart:
         seconds = self._ask.seconds if self._ask is not None else 0.0
         for name in tuple(self._waiting):
             self._answer(name, StepFailed(f"no answer within {seconds:g} s"))
-        self._settle()
+        self._advance_if_answered()
 
     def _finish(self, result: StepResult) -> None:
         """End the programs, then report."""
@@ -213,12 +213,12 @@ class _StepPart:
             number, answer = self._id, StepFailed(plain(f"its answer is not valid: {error}"))
         if number == self._id:
             self._answer(name, answer)
-            self._settle()
+            self._advance_if_answered()
 
     def _on_end(self, name: str, code: int, why: str) -> None:
         self._ended[name] = plain(why) or f"the program exited with code {code}"
         self._answer(name, StepFailed(self._ended[name]))
-        self._settle()
+        self._advance_if_answered()
         self._report_if_ended()
 
 

@@ -32,11 +32,11 @@ class Health:
     def check(self, nodes: Sequence[RunNode], done: Done) -> None:
         """Run the command on a node; refuse the node if the command fails, or the node is lost."""
         (node,) = nodes
-        self._run.state.do(self._begin, _Check(node, self._on_over, done))
+        self._run.state.do(self._start, _Check(node, self._on_over, done))
 
-    def _begin(self, check: _Check) -> None:
+    def _start(self, check: _Check) -> None:
         self._checks[check.node] = check
-        check.begin(self._run.spec.checks, self._run.fleet)
+        check.start(self._run.spec.checks, self._run.fleet)
 
     def close(self) -> None:
         """Stop all commands, and call nothing more."""
@@ -62,7 +62,7 @@ class _Check:
         self.node, self.done, self._over = node, done, over
         self._output = Tail()
 
-    def begin(self, checks: CheckPolicy, fleet: NodeFleet) -> None:
+    def start(self, checks: CheckPolicy, fleet: NodeFleet) -> None:
         """Start the command."""
         task = self.node.task
         assert task is not None

@@ -74,7 +74,7 @@ class Interfaces:
         if self._of_start is not None:
             self._of_start.close()
         self._of_start = Examination(self, _known(nodes), done)
-        self._of_start.begin(interface_choice.first_trials, interface_choice.more_trials)
+        self._of_start.start(interface_choice.first_trials, interface_choice.more_trials)
 
     def _examine_newcomer(self, node: RunNode, others: Sequence[RunNode], done: Done) -> None:
         if node in self._of:
@@ -83,7 +83,7 @@ class Interfaces:
             done({}, ())
             return
         self._of[node] = one = Examination(self, [*own, *_known(others)], done, newcomer=True)
-        one.begin(interface_choice.newcomer_trials, interface_choice.more_newcomer_trials)
+        one.start(interface_choice.newcomer_trials, interface_choice.more_newcomer_trials)
 
     def on_reached(self, node: RunNode, body: bytes) -> None:
         """Handle REACHED.
@@ -150,7 +150,7 @@ class Examination:
         self._timer: Timer | None = None
         self._next: Callable[[], None] = self._after_first
 
-    def begin(
+    def start(
         self,
         first: Callable[[Sequence[Network]], list[AddressTrial]],
         more: Callable[[Sequence[Network], set[int]], list[AddressTrial]],
@@ -169,7 +169,7 @@ class Examination:
             self._verdicts[at] = self._verdicts.get(at) or why
         self._owed.remove(number)
         if not self._owed:
-            self._go_on()
+            self._advance()
 
     def close(self) -> None:
         """Stop waiting for answers."""
@@ -186,15 +186,15 @@ class Examination:
             asked = PendingRequest(self, self._nodes[by], some)
             self._owed.add(self._of.send(asked, list(map(self._dial, some))))
         if self._owed:
-            self._timer = self._of.timers.call_later(PATIENCE, self._go_on)
+            self._timer = self._of.timers.call_later(PATIENCE, self._advance)
         else:
-            self._go_on()
+            self._advance()
 
     def _dial(self, trial: AddressTrial) -> Dial:
         network = self._networks[trial.to]
         return Dial(trial.address, network.port, network.token)
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Continue with the answers that have come."""
         self.close()
         self._next()

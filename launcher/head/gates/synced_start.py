@@ -63,7 +63,7 @@ class SyncedStart:
             log=lambda text: self._log(f"{node.name}: {text}", "debug"),
         )
         self._unsettled.add(node)
-        one.begin(self._fleet.commands, self._fleet.nodes[node.connection.number])
+        one.start(self._fleet.commands, self._fleet.nodes[node.connection.number])
 
     def close(self) -> None:
         """Do nothing: a copy under way ends by itself once the run does."""

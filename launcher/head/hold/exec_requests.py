@@ -34,11 +34,11 @@ class HeldCommands:
         self._running: dict[HeldCommand | HeldProgram, LocalCaller] = {}
         self._hold = hold
 
-    def begin(self, caller: LocalCaller, command: HostCommand, hosts: list[str], fd: int) -> None:
+    def start(self, caller: LocalCaller, command: HostCommand, hosts: list[str], fd: int) -> None:
         """Start a command for a caller; `fd` is the command's input, -1 for none."""
-        held = HeldCommand(self._hold, caller, hosts, self.over)
+        held = HeldCommand(self._hold, caller, hosts, self.finish)
         self.add(held, caller)
-        held.begin(self._hold.fleet.commands, command, fd)
+        held.start(self._hold.fleet.commands, command, fd)
 
     def add(self, held: HeldCommand | HeldProgram, caller: LocalCaller) -> None:
         """Register a command or program, and stop it when its caller disconnects."""
@@ -55,10 +55,10 @@ class HeldCommands:
         for held in tuple(self._running) if caller is None else self.of(caller):
             held.stop()
 
-    def over(self, held: HeldCommand | HeldProgram) -> None:
+    def finish(self, held: HeldCommand | HeldProgram) -> None:
         """Unregister a command or program that has ended."""
         del self._running[held]
-        self._hold.leave()
+        self._hold.release()
 
 
 class HeldCommand:
@@ -80,14 +80,14 @@ class HeldCommand:
         self._commands: NodeCommands | None = None
         self._input: InPipe | None = None
 
-    def begin(self, fleet_commands: FleetCommands, command: HostCommand, fd: int) -> None:
+    def start(self, fleet_commands: FleetCommands, command: HostCommand, fd: int) -> None:
         """Start the command; report hosts that are lost at present as failed."""
         self._commands = NodeCommands(fleet_commands, self._on_event, self._pump)
         if fd >= 0:
             self._input = InPipe(self._hold.loop, fd, self._on_input, lambda: self._on_input(b""))
         lost = {host: why for host in self._places if (why := self._hold.nodes.lost(host))}
         here = [host for host in self._places if host not in lost]
-        self._commands.begin(self._hold.nodes.connections(here), command)
+        self._commands.start(self._hold.nodes.connections(here), command)
         for host, why in lost.items():
             self._on_event(HostFailed(host, why, began=False), _nothing)
 
@@ -111,12 +111,12 @@ class HeldCommand:
             case HostOutput(host, stream, data):
                 self._caller.chunk(frames.output_body(self._places[host], stream, data), taken)
             case HostEnded(host, code):
-                self._end(host, {"event": "ended", "host": host, "code": code})
+                self._on_host_end(host, {"event": "ended", "host": host, "code": code})
             case HostFailed(host, cause, began):
                 failed = {"event": "failed", "host": host, "cause": cause, "began": began}
-                self._end(host, failed)
+                self._on_host_end(host, failed)
 
-    def _end(self, host: str, event: Message) -> None:
+    def _on_host_end(self, host: str, event: Message) -> None:
         self._caller.event(event)
         del self._left[host]
         if not self._left:
@@ -139,7 +139,7 @@ def execute(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -
     check_serving(hold)
     hold.nodes.check_known(hosts)
     command = HostCommand(tuple(argv), workdir, frozenset(readers))
-    commands_of(hold).begin(caller, command, hosts, fds[0] if fds else -1)
+    commands_of(hold).start(caller, command, hosts, fds[0] if fds else -1)
     return {"hosts": len(hosts)}
 
 

@@ -91,7 +91,7 @@ class HeldRun:
             console = self._relay = Relay(caller, spec.output.level, screen)
         else:
             console = screen
-        self.job = RunnerJob(spec, console, hold.loop, self._leave, self._writes)
+        self.job = RunnerJob(spec, console, hold.loop, self._keep, self._writes)
         self._had = False
         caller.on_close.append(self._on_client_gone)
 
@@ -104,21 +104,21 @@ class HeldRun:
         """Tell the user which jobs use the wanted slots."""
         self.job.console.log(f"waiting for job {', '.join(blockers)} on the same slots")
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the run, whose slots are free."""
         self.since = system.time()
         try:
-            self._begin()
+            self._start_programs()
         except Exception as error:
             self._fail(error)
 
-    def _begin(self) -> None:
+    def _start_programs(self) -> None:
         self.job.open()
         self._hold.nodes.check(self.spec.plan)
         programs = self._prepared()
         self.job.attach(programs)
         self._watch(programs)
-        self.job.begin()
+        self.job.start()
 
     def _prepared(self) -> Programs:
         """Return the programs of the job, not yet started."""
@@ -135,7 +135,7 @@ class HeldRun:
         if (relay := self._relay) is not None:
             programs.observe_runs(lambda run: run.observe(partial(relay.tell, role=run.role)))
         if self._detachment is not None:
-            self._detachment.watch(programs, partial(self._detachment.leave, self._tell_running))
+            self._detachment.watch(programs, partial(self._detachment.detach, self._tell_running))
 
     def _tell_running(self) -> None:
         """Tell the client that all workers of its detached job run: it may disconnect."""
@@ -148,9 +148,9 @@ class HeldRun:
         if self.job.programs is None:
             self._close(error)
         else:
-            self.job.programs.refuse(error)
+            self.job.programs.fail(error)
 
-    def refuse(self, why: DsrunError) -> None:
+    def fail(self, why: DsrunError) -> None:
         """End a run that cannot start now, with its report file."""
         self._close(why)
 
@@ -162,7 +162,7 @@ class HeldRun:
         elif self._relay is not None:
             control.send(self.job.programs, number)
         elif number in self._ends:
-            self.job.programs.end(number)
+            self.job.programs.on_end_signal(number)
         elif number != signal.SIGTSTP:
             self.job.programs.pass_on(number)
 
@@ -173,22 +173,22 @@ class HeldRun:
             UsageError: the grace is not a number of seconds.
         """
         if self.job.programs is None:
-            self.end(signal.SIGTERM)
+            self.stop_with_hold(signal.SIGTERM)
         else:
             control.stop(self.job.programs, grace)
 
-    def end(self, number: int) -> None:
+    def stop_with_hold(self, number: int) -> None:
         """Stop the run at the end of the hold: by this signal, or by 0 for a release."""
         why = "" if number else RELEASED
         if self.job.programs is None:
             self._close(_ClientGone(number or signal.SIGTERM, why))
         else:
-            self.job.programs.end(number or signal.SIGTERM, why)
+            self.job.programs.on_end_signal(number or signal.SIGTERM, why)
 
     def _on_client_gone(self) -> None:
         left = self._detachment is not None and self._detachment.complete
         if self.job_id in self._hold.runs and not left:
-            self.end(signal.SIGHUP)
+            self.stop_with_hold(signal.SIGHUP)
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -196,19 +196,19 @@ class HeldRun:
         """Return the nodes to the hold, and end the run."""
         programs = self.job.programs
         assert programs is not None
-        nodes, ending = programs.leave(), programs.conclude()
-        self._hold.nodes.settle(nodes)
-        self._end(ending)
+        nodes, ending = programs.release_nodes(), programs.make_ending()
+        self._hold.nodes.recover(nodes)
+        self._finish_with(ending)
 
     def _close(self, why: DsrunError) -> None:
         """End the request before its programs exist."""
-        self._end(Ending(self.job_id, why))
+        self._finish_with(Ending(self.job_id, why))
 
-    def _end(self, ending: Ending) -> None:
+    def _finish_with(self, ending: Ending) -> None:
         """Free the slots, report the ending, then answer."""
         self._had = self._hold.free(self)
         system.close(self._streams[0])
-        self.job.end(ending)
+        self.job.finish(ending)
 
     def _writes(self) -> bool:
         """Return whether this process writes --report_file: only if the client does not or cannot.
@@ -221,15 +221,15 @@ class HeldRun:
             return True
         return not self.caller.open and path not in STREAMS
 
-    def _leave(self, ending: Ending) -> None:
+    def _keep(self, ending: Ending) -> None:
         """Save the ending of a detached job, then answer."""
         if self._detachment is None:
             self._answer(ending)
             return
-        from ..job.in_thread import aside
+        from ..job.in_thread import in_thread
 
         keep = partial(self._detachment.keep, ending, self._hold.log)
-        aside(self._loop, [keep], lambda: self._answer(ending))
+        in_thread(self._loop, [keep], lambda: self._answer(ending))
 
     def _answer(self, ending: Ending) -> None:
         """Answer, and stop counting the run as a user of the hold if it was counted."""
@@ -239,7 +239,7 @@ class HeldRun:
             end = {"code": ending.code, "report": ending.data, "text": ending.text}
             self.caller.answer(end, self._request)
         if self._had:
-            self._hold.leave()
+            self._hold.release()
         self._loop.call_later(0.0, _collect)
 
 

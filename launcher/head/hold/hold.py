@@ -91,9 +91,9 @@ class Hold:
 
     # -- the start --------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Survey all nodes as they connect."""
-        self.nodes.begin(self.console, self._on_survey)
+        self.nodes.start(self.console, self._on_survey)
 
     def when_ready(self, call: Callable[[], None]) -> None:
         """Call a function once the start has succeeded or failed; see `phase`."""
@@ -131,7 +131,7 @@ class Hold:
         if self._idle is not None:
             self._idle.cancel()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Count one user of the nodes less."""
         self._users -= 1
         self._rest()
@@ -144,7 +144,7 @@ class Hold:
 
     def _expire(self) -> None:
         self.log(f"no run for {self.spec.idle_timeout:g} s: releasing all nodes")
-        self.end(0)
+        self.stop(0)
 
     # -- its allocation ---------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Hold:
         self._asks = False
         if end and self.phase is HoldPhase.SERVING:
             self.log(f"{end}: releasing all nodes", "warning")
-            self.end(signal.SIGTERM)
+            self.stop(signal.SIGTERM)
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class Hold:
         wanted = places(run.spec.plan)
         blockers = self._schedule.blockers(wanted)
         if self._schedule.ask(run.job_id, wanted):
-            run.begin()
+            run.start()
         else:
             run.wait(blockers)
 
@@ -200,8 +200,8 @@ class Hold:
         """
         if self.runs.pop(run.job_id, None) is None:
             return False
-        for job in self._schedule.end(run.job_id):
-            self.runs[job].begin()
+        for job in self._schedule.release(run.job_id):
+            self.runs[job].start()
         return True
 
     def taken(self, host: str) -> bool:
@@ -214,7 +214,7 @@ class Hold:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def end(self, number: int) -> None:
+    def stop(self, number: int) -> None:
         """Stop all runs, then release the nodes; `number` is the signal that caused this, or 0."""
         if self.phase is not HoldPhase.ENDING:
             self.code = 128 + number if number else 0
@@ -225,7 +225,7 @@ class Hold:
             return
         for run in tuple(self.runs.values()):
             if run.job_id in self.runs:  # else it failed to start when an earlier run ended
-                run.end(number)
+                run.stop_with_hold(number)
         if self.commands is not None:
             self.commands.stop()
         if not self._users:

@@ -51,11 +51,11 @@ class HeldNodes:
 
     # -- the beginning and the end ------------------------------------------------------------
 
-    def begin(self, console: Console, on_over: Callable[[], None]) -> None:
+    def start(self, console: Console, on_over: Callable[[], None]) -> None:
         """Survey all nodes as they connect; `on_over` is called when the survey is over."""
         self._fleet.watch()  # nodes that answer early hear of this process while others start
         self._first = Survey(self._spec.job, self._fleet, console, on_over)
-        self._first.begin()
+        self._first.start()
 
     def cancel(self, number: int) -> None:
         """Cancel the survey because of this signal."""
@@ -70,7 +70,7 @@ class HeldNodes:
         self.facts = dict(self._first.facts)
         self._first = None
         self._fleet.on_idle = self._keeper.on_event
-        self.look()
+        self.reconnect()
         return None
 
     def close(self) -> None:
@@ -131,14 +131,14 @@ class HeldNodes:
 
     # -- lost nodes ---------------------------------------------------------------------------
 
-    def settle(self, nodes: Iterable[RunNode]) -> None:
+    def recover(self, nodes: Iterable[RunNode]) -> None:
         """Disconnect nodes on which a run left workers, and look for all lost nodes."""
         for node in nodes:
             if node.connection.connected and node.done is None:
-                self._fleet.dismiss(node.connection, LEFT_BEHIND)
-        self.look()
+                self._fleet.isolate(node.connection, LEFT_BEHIND)
+        self.reconnect()
 
-    def look(self) -> None:
+    def reconnect(self) -> None:
         """Look for all lost nodes that no run uses."""
         for node in self._nodes.values():
             if not node.connected and node.on_event is None:
@@ -156,7 +156,7 @@ class HeldNodes:
         muted = DetachedConsole(None, "critical", lambda _: None)
         survey = Survey(self._spec.job._replace(plan=plan), self._fleet, muted, over)
         node.try_again()
-        survey.begin()
+        survey.start()
         self._fleet.reach(node)
 
     def _on_reached(

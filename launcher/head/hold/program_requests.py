@@ -41,7 +41,7 @@ class HeldProgram:
         self._over = over
         self._running: RunningCommands | None = None
 
-    def begin(self, hold: Hold, host: str, spec: CommandSpec) -> None:
+    def start(self, hold: Hold, host: str, spec: CommandSpec) -> None:
         """Start the program on a host.
 
         Raises:
@@ -68,11 +68,11 @@ class HeldProgram:
                 body = frames.output_body(self.number, stream, data)
                 self._caller.chunk(body, partial(self._running.took, event))
             case CommandEnded(_, code, hint):
-                self._end(as_shell(code), hint)
+                self._finish(as_shell(code), hint)
             case CommandLost(_, reason):
-                self._end(LOST, reason)
+                self._finish(LOST, reason)
 
-    def _end(self, code: int, why: str) -> None:
+    def _finish(self, code: int, why: str) -> None:
         ended = {"event": "program_ended", "program": self.number, "code": code, "why": why}
         self._caller.event(ended)
         self._over(self)
@@ -91,8 +91,8 @@ def start(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) ->
         raise UsageError("invalid request to run a program")
     check_serving(hold)
     commands = commands_of(hold)
-    held = HeldProgram(caller, int(number or 0), commands.over)
-    held.begin(hold, host, CommandSpec(arguments, stdin=True, program=name))
+    held = HeldProgram(caller, int(number or 0), commands.finish)
+    held.start(hold, host, CommandSpec(arguments, stdin=True, program=name))
     commands.add(held, caller)
     return {}
 

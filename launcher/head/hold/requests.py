@@ -117,7 +117,7 @@ def logs(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -
 
 def release(hold: Hold, _caller: LocalCaller, _request: Message, _fds: list[int]) -> Message:
     """Stop all runs and release the nodes; the connection is closed when that is done."""
-    hold.loop.call_later(0.0, lambda: hold.end(0))
+    hold.loop.call_later(0.0, lambda: hold.stop(0))
     return {"name": hold.spec.name, "runs": len(hold.runs)}
 
 
@@ -142,7 +142,7 @@ def run(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> No
     except DsrunError as error:
         if request.get("relay") is not True or spec.output.report_file is None:
             raise
-        HeldRun(hold, spec, caller, request, tuple(fds), roles).refuse(error)
+        HeldRun(hold, spec, caller, request, tuple(fds), roles).fail(error)
     else:
         hold.add(HeldRun(hold, spec, caller, request, tuple(fds), roles))
 

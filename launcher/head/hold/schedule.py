@@ -40,7 +40,7 @@ class Schedule:
         known = {**self._running, **self._waiting}
         return [run for run, slots in known.items() if slots & wanted]
 
-    def end(self, run: str) -> list[str]:
+    def release(self, run: str) -> list[str]:
         """Remove a run that has ended or waits no longer; return the runs that can start now."""
         self._running.pop(run, None)
         self._waiting.pop(run, None)

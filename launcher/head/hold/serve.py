@@ -108,19 +108,19 @@ def _servers(hold: Hold, line: socket, owner: HoldOwner | None) -> list[LocalSer
     lines = [line] if owner is None else [line, owner.line]
     servers = [LocalServer(hold.loop, one, verbs(hold), hold.log) for one in lines]
     for caller in [caller for server in servers for caller in server.callers]:
-        caller.on_close.append(lambda: hold.end(signal.SIGHUP))
+        caller.on_close.append(lambda: hold.stop(signal.SIGHUP))
     if owner is not None:
-        _end_with(hold, owner.pidfd)
+        _stop_with(hold, owner.pidfd)
     return servers
 
 
-def _end_with(hold: Hold, pidfd: int) -> None:
+def _stop_with(hold: Hold, pidfd: int) -> None:
     """End the hold when the process of a pidfd ends."""
 
     def gone() -> None:
         hold.loop.remove(pidfd)
         hold.log("the program that started this hold has exited: releasing all nodes")
-        hold.end(signal.SIGHUP)
+        hold.stop(signal.SIGHUP)
 
     hold.loop.add_reader(pidfd, gone)
 
@@ -131,7 +131,7 @@ def _stay_with_user(hold: Hold) -> None:
     parent = os.getppid()
     if parent > 1 and _in_foreground():
         with suppress(ProcessLookupError):
-            _end_with(hold, os.pidfd_open(parent))
+            _stop_with(hold, os.pidfd_open(parent))
 
 
 def _in_foreground() -> bool:
@@ -155,7 +155,7 @@ def _handle_signals(hold: Hold) -> None:
 
     def act(number: int) -> None:
         if number in ends:
-            hold.end(number)
+            hold.stop(number)
         elif number == signal.SIGTSTP:
             hold.fleet.suspend()
 
@@ -171,24 +171,24 @@ def _say_how_to_end(hold: Hold) -> None:
 
 def _watch(parent: Parent, hold: Hold) -> None:
     """Tell the parent once the nodes can be used; end the hold if the parent ends before that."""
-    hold.loop.add_reader(parent.fileno(), lambda: hold.end(signal.SIGHUP))
+    hold.loop.add_reader(parent.fileno(), lambda: hold.stop(signal.SIGHUP))
 
-    def leave() -> None:
+    def detach() -> None:
         hold.loop.remove(parent.fileno())
-        parent.leave()
+        parent.detach()
 
-    hold.when_ready(lambda: hold.console.flush(leave) if hold.phase is HoldPhase.SERVING else None)
+    hold.when_ready(lambda: hold.console.flush(detach) if hold.phase is HoldPhase.SERVING else None)
 
 
 def _serve(hold: Hold, start: PreparedStart) -> None:
     with _dial(hold, start.parts, hold.console) as dial:
         try:
-            hold.begin()
+            hold.start()
             hold.fleet.connect(start.parts, dial)
             hold.loop.run()
             hold.fleet.close(SessionEnd(hold.code, ""))
         finally:
-            hold.fleet.disconnect()
+            hold.fleet.close_at_once()
 
 
 def _dial(

@@ -57,9 +57,9 @@ class Survey:
         self.facts: Mapping[str, SurveyedNode] = {}
         self._tell = on_over
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Survey each node as soon as it is connected."""
-        self._run.begin()
+        self._run.start()
 
     def cancel(self, number: int) -> None:
         """Cancel the survey because of this signal."""
@@ -77,11 +77,11 @@ class Survey:
             for node in self._run.state.nodes
             if node.hello
         }
-        self._run.handle(RunState.end)
+        self._run.handle(RunState.finish)
 
     def _on_over(self) -> None:
         run, nodes = self._run, self._run.state.nodes
-        run.leave()
+        run.release_nodes()
         run.release(nodes)
         for node in nodes:
             if node.connection.connected:

@@ -62,7 +62,7 @@ class EventCommands:
         if fields is not None:
             self._queue.put(fields)
         if type(event) is JobEnded:
-            self._queue.end()
+            self._queue.finish()
 
     def _log(self, text: str, level: str) -> None:
         """Print a message, from the thread of the queue."""
@@ -95,7 +95,7 @@ class CommandQueue:
             self._values.append({**value, "time": time.time()})
             self._ready.notify()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Expect no more values."""
         with self._ready:
             self._ended = True
@@ -103,7 +103,7 @@ class CommandQueue:
 
     def close(self, seconds: float) -> None:
         """Wait at most this number of seconds for the commands for all values, then end them."""
-        self.end()
+        self.finish()
         self._thread.join(seconds)
         with self._ready:
             self._values.clear()
@@ -151,7 +151,7 @@ class CommandQueue:
                 return "was still running some seconds after the job ended, and was killed"
             if code is None:
                 return f"was killed after {LIMIT:g} s"
-            last = _end(errors).decode("utf-8", "replace").strip().rpartition("\n")[2]
+            last = _tail(errors).decode("utf-8", "replace").strip().rpartition("\n")[2]
         return f"exit code {code}{f': {last}' if last else ''}" if code else ""
 
     def _start(self, event: str, given: IO[bytes], errors: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -192,7 +192,7 @@ def _in_memory() -> IO[bytes]:
     return open(os.memfd_create("on_event"), "w+b")
 
 
-def _end(file: IO[bytes]) -> bytes:
+def _tail(file: IO[bytes]) -> bytes:
     fd = file.fileno()
     return os.pread(fd, LONGEST, max(0, os.fstat(fd).st_size - LONGEST))
 

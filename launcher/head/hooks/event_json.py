@@ -60,7 +60,7 @@ def _fields(event: RunEvent) -> json_types.Event | None:
         case AlarmOver():
             fields = _alarm_over(event)
         case JobEnded():
-            fields = _end(event)
+            fields = _job_end(event)
     return fields
 
 
@@ -117,7 +117,7 @@ def _alarm_over(event: AlarmOver) -> json_types.OverJson:
     return {"event": "over", "kind": event.kind, "sentence": event.sentence}
 
 
-def _end(event: JobEnded) -> json_types.EndJson:
+def _job_end(event: JobEnded) -> json_types.EndJson:
     ending = event.ending
     return {
         "event": "end",

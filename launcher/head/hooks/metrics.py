@@ -102,7 +102,7 @@ class RunMetrics:
     def now(self) -> list[Metric]:
         """Return the metrics as of now."""
         run = self.view()
-        self._goodput.look(run)
+        self._goodput.sample(run)
         return [*self._of_job(run), *self._of_ranks()]
 
     def _of_job(self, run: RunView) -> Iterator[Metric]:
@@ -163,7 +163,7 @@ class Goodput:
         self._all = False
         self.seconds = 0.0
 
-    def look(self, run: RunView) -> None:
+    def sample(self, run: RunView) -> None:
         """Count the time since the last look if all ranks ran; see whether they run now."""
         self.interrupt()
         self._began = run.record.began

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
             """Whether the job is ending."""
             ...
 
-        def end(self, number: int, why: str = "") -> None:
+        def on_end_signal(self, number: int, why: str = "") -> None:
             """Handle a signal that ends the job; `why` replaces the signal's name in messages."""
             ...
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
             """Send a signal to all running ranks; return the number of ranks."""
             ...
 
-        def refuse(self, error: DsrunError) -> None:
+        def fail(self, error: DsrunError) -> None:
             """End the job with an error; if workers of roles already run, only log the error."""
             ...
 
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
         @property
         def refusal(self) -> DsrunError | None:
-            """The reason why the programs could not start, if `conclude` does not report one."""
+            """The reason why the programs could not start, if `make_ending` does not report one."""
             ...
 
         @property
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
             """Whether a third interrupt has ended the job without waiting for its nodes."""
             ...
 
-        def begin(self, listen: Callable[[], None]) -> None:
+        def start(self, listen: Callable[[], None]) -> None:
             """Start: nodes prepare once connected; `listen` starts to accept requests."""
             ...
 
@@ -98,11 +98,11 @@ if TYPE_CHECKING:
             """Run the loop until the programs have ended."""
             ...
 
-        def leave(self) -> Sequence[RunNode]:
+        def release_nodes(self) -> Sequence[RunNode]:
             """Give all nodes back to the fleet; return those that must answer before reuse."""
             ...
 
-        def conclude(self) -> Ending:
+        def make_ending(self) -> Ending:
             """Return the ending of the programs."""
             ...
 
@@ -132,7 +132,7 @@ def send(job: JobControl, number: object) -> None:
     if number == signal.SIGKILL:
         job.stop(number, 0.0)
     elif signal.Signals(number).name in job.end_signals:
-        job.end(number)
+        job.on_end_signal(number)
     else:
         job.signal_ranks(number)
 

@@ -61,13 +61,13 @@ def _towards(loop: Loop, hosts: Sequence[str]) -> tuple[str, ...]:
     found: list[tuple[str, ...]] = []
     done, end = system.pipe2(os.O_CLOEXEC)
 
-    def look() -> None:
+    def check() -> None:
         try:
             found.append(addresses_towards(hosts))
         finally:
             system.close(end)
 
-    system.thread(look, "addresses")
+    system.thread(check, "addresses")
     ready([done, *([loop.signals] if loop.signals >= 0 else [])], None)
     system.close(done)
     return found[0] if found else own_addresses()

@@ -40,7 +40,7 @@ def look_for_another(spec: JobSpec, loop: Loop, job: JobControl, pin: str) -> No
         f" {first}:{port}; give each node its own --node_rank, 0 to {len(plan.nodes) - 1}"
     )
 
-    def look() -> None:
+    def check() -> None:
         seen = ""
         while not seen and not (job.started or job.ending) and not _is_own(first):
             seen = _call(first, port, secret, plan)
@@ -51,7 +51,7 @@ def look_for_another(spec: JobSpec, loop: Loop, job: JobControl, pin: str) -> No
 
     if len(plan.nodes) > 1:
         loop.open_to_threads()
-        Thread(target=look, daemon=True).start()
+        Thread(target=check, daemon=True).start()
 
 
 def _call(address: str, port: int, secret: str, plan: Plan) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
 
 
-def aside(loop: Loop, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:
+def in_thread(loop: Loop, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:
     """Call functions in a thread, one after another; then call `then` from the loop.
 
     `then` is called even after an error; without functions, at once.

@@ -85,11 +85,11 @@ class RunnerJob:
         self.console.on_broken_pipe = programs.on_broken_output
         self.programs = programs
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the programs, which open the socket for dsrun-job."""
         programs = self.programs
         assert programs is not None
-        programs.begin(lambda: self._listen(programs))
+        programs.start(lambda: self._listen(programs))
 
     def _listen(self, programs: Programs) -> None:
         if self._closed:
@@ -107,7 +107,7 @@ class RunnerJob:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def end(self, ending: Ending) -> None:
+    def finish(self, ending: Ending) -> None:
         """Report the ending to the user, observers, hooks and the report file; then call `leave`.
 
         Slow work (disks, other programs) is done in a thread. Each step is done at most once.
@@ -138,7 +138,7 @@ class RunnerJob:
             ending = ending.unwritten()
         path = self.spec.output.report_file
         if path is None or not self._writes():
-            self._close(ending)
+            self._finish(ending)
             return
         from ..report import file
 
@@ -147,7 +147,7 @@ class RunnerJob:
         def wrote() -> None:
             for why in problems:
                 self.console.log(f"--report_file {path}: {why}", "error")
-            self._close(ending.unwritten() if problems else ending)
+            self._finish(ending.unwritten() if problems else ending)
 
         self._aside([lambda: file.write(path, self._text(ending), problems.append)], wrote)
 
@@ -162,7 +162,7 @@ class RunnerJob:
         if self._socket is not None:
             self._socket.tell(ending)
 
-    def _close(self, ending: Ending) -> None:
+    def _finish(self, ending: Ending) -> None:
         self._tell(ending)
         self.console.finish(lambda: self._leave(ending))
 
@@ -170,11 +170,11 @@ class RunnerJob:
         if not works:
             then()
             return
-        from .in_thread import aside
+        from .in_thread import in_thread
 
-        aside(self.loop, works, then)
+        in_thread(self.loop, works, then)
 
-    def crash(self, error: Exception) -> None:
+    def report_crash(self, error: Exception) -> None:
         """Write --report_file for an error that stops the loop.
 
         The error is a bug in dsrun, or a lack of files, memory or threads.

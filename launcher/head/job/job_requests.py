@@ -57,7 +57,7 @@ def ask_usage(
         caller.answer({"nodes": rows}, request)
 
     question = fleet.node_queries.ask(nodes, USAGE, UsageAsk(), answer)
-    caller.on_close.append(question.drop)
+    caller.on_close.append(question.cancel)
 
 
 def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[int]) -> None:
@@ -80,7 +80,7 @@ def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
 
     how = {name: request.get(name) is True for name in ("native", "save")}
     question = collect.collect(access.fleet, run.nodes, run.workers, answer, ranks=ranks, **how)
-    caller.on_close.append(question.drop)
+    caller.on_close.append(question.cancel)
 
 
 # -- signals --------------------------------------------------------------------------------

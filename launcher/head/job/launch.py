@@ -80,17 +80,17 @@ def launch(
     """
     ended: list[Ending] = []
 
-    def leave(ending: Ending) -> None:
+    def finish(ending: Ending) -> None:
         ended.append(ending)
         loop.stop()
 
-    job = RunnerJob(spec, console, loop, leave)
+    job = RunnerJob(spec, console, loop, finish)
     try:
-        job.end(_conduct(job, start, backend_for, on_job, programs))
+        job.finish(_conduct(job, start, backend_for, on_job, programs))
         while not ended:
             loop.run()
     except Exception as error:
-        job.crash(error)
+        job.report_crash(error)
         raise
     return ended[0]
 
@@ -139,21 +139,21 @@ def serve(
     programs = job.programs
     assert programs is not None
     try:
-        job.begin()
+        job.start()
         fleet.connect(parts, dial)
         programs.wait()
         if not programs.abandoned:
-            fleet.close(_end_message(job.spec, programs.conclude()))
+            fleet.close(_session_end(job.spec, programs.make_ending()))
     finally:
-        fleet.disconnect()
+        fleet.close_at_once()
         job.close()
     job.loop.catch_up()  # a signal that has come by now may be why the workers have ended
     if (error := programs.refusal) is not None:
         raise error
-    return programs.conclude()
+    return programs.make_ending()
 
 
-def _end_message(spec: JobSpec, ending: Ending) -> messages.SessionEnd:
+def _session_end(spec: JobSpec, ending: Ending) -> messages.SessionEnd:
     """Return END: the exit code, and the report for node launchers started with --no_ssh."""
     text = ending.text if BACKENDS[spec.plan.launcher].joins else ""
     return messages.SessionEnd(ending.code, f"{text}\n" if text else "")
@@ -192,7 +192,7 @@ def handle_signals(loop: Loop, spec: JobSpec, job: JobControl) -> None:
 
     def act(number: int) -> None:
         if number in ends:
-            job.end(number)
+            job.on_end_signal(number)
         else:
             job.pass_on(number)
 

@@ -103,23 +103,25 @@ class OneProgram:
         """The reason why the run could not start; None if it could."""
         return self.view().error
 
-    def begin(self, listen: Callable[[], None] | None = None) -> None:
+    def start(self, listen: Callable[[], None] | None = None) -> None:
         """Start the run; `listen` accepts requests about it once node launchers start."""
         if listen is not None:
             self._run.loop.call_later(0.0, listen)
-        self._run.begin()
+        self._run.start()
 
     def wait(self) -> None:
         """Wait until the run has ended, and return its nodes to the fleet."""
         self._run.wait()
 
-    def leave(self, wanted: Callable[[RunNode], bool] = lambda _: True) -> Sequence[RunNode]:
+    def release_nodes(
+        self, wanted: Callable[[RunNode], bool] = lambda _: True
+    ) -> Sequence[RunNode]:
         """Give the nodes of an ended run back to the fleet.
 
         Return those `wanted` that had its workers: none if workers were not started. The nodes then
         only release ports and log files.
         """
-        self._run.leave()
+        self._run.release_nodes()
         run = self.view()
         nodes = [node for node in run.nodes if wanted(node)]
         self._run.release(nodes)
@@ -127,7 +129,7 @@ class OneProgram:
 
     # -- signals and errors -----------------------------------------------------------------
 
-    def end(self, number: int, why: str = "") -> None:
+    def on_end_signal(self, number: int, why: str = "") -> None:
         """Handle a signal that stops the run; `why` replaces the signal's name in messages."""
         self.handle(run_signals.on_end_signal, number, why)
 
@@ -145,14 +147,14 @@ class OneProgram:
         """Stop the run with a signal; `grace` replaces the job's own grace period unless None."""
         run = self.view()
         if grace is None or not run.started:
-            self.end(number)
+            self.on_end_signal(number)
         elif not run.ending:
             run.record.stop_signal = run.record.stop_signal or number
             self.handle(RunState.stop, number, grace)
 
-    def refuse(self, error: DsrunError) -> None:
+    def fail(self, error: DsrunError) -> None:
         """End the run with an error."""
-        self.handle(RunState.refuse, error)
+        self.handle(RunState.fail, error)
 
     def call_off(self, reason: str) -> None:
         """Cancel the start for a reason; if workers already run, only warn."""
@@ -183,7 +185,7 @@ class OneProgram:
         self._run.tell_end(ending)
         return self._hooks
 
-    def conclude(self) -> Ending:
+    def make_ending(self) -> Ending:
         """Return the ending of the run, which is over.
 
         The ending is made once, and made again if a later signal, or the end of an engine, explains

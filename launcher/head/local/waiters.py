@@ -46,7 +46,7 @@ class Waiters:
             raise UsageError("invalid request: expected a file for the report")
         caller.verbs = {}
         self._waiting[caller] = request, fds[0]
-        caller.on_close.append(lambda: self._leave(caller))
+        caller.on_close.append(lambda: self._remove(caller))
         caller.event({"event": "Waiting"})
 
     def tell(self, ending: Ending) -> None:
@@ -57,7 +57,7 @@ class Waiters:
                 caller.answer({"code": ending.code}, request)
             caller.close()
 
-    def _leave(self, caller: LocalCaller) -> None:
+    def _remove(self, caller: LocalCaller) -> None:
         _, fd = self._waiting.pop(caller)
         system.close(fd)
 

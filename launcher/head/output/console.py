@@ -86,7 +86,7 @@ class Console:
         """Print these streams (1, 2) of a rank, with `text` before each line, and no others."""
         for stream in self._sinks:
             if before := self._labellers.pop((rank, stream), None):
-                self._settle()
+                self._flush_folded()
                 self._screen.finish(self._sinks[stream], before)
         for stream in streams:
             self._labellers[rank, stream] = Labeller(self._in_colour(rank, text, stream))
@@ -107,7 +107,7 @@ class Console:
 
     def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
         """Fold lines from now on, for this number of ranks; `label` returns a joint label."""
-        self._settle()
+        self._flush_folded()
         self._folded.clear()
         self._screen.folded = self._folded
         if ranks < 2:
@@ -143,7 +143,7 @@ class Console:
             folded.add(rank, lines, written)
         else:
             if folded is not None:
-                folded.settle()
+                folded.flush()
             self._show(sink, labeller.labelled(lines), (written,))
         self._screen.open_line((rank, sink), labeller)
 
@@ -155,10 +155,10 @@ class Console:
         for call in written:
             self._loop.call_soon_threadsafe(call)
 
-    def _settle(self) -> None:
+    def _flush_folded(self) -> None:
         """Print the lines that wait for equal ones of other ranks."""
         for folded in self._folded.values():
-            folded.settle()
+            folded.flush()
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message of dsrun on standard error, if its level is shown."""
@@ -171,17 +171,17 @@ class Console:
 
     def still_shows(self, lines: list[str]) -> bool:
         """Return whether these lines of a worker stand, in this order, right above a report."""
-        self._end_lines()
+        self._finish_lines()
         return self._screen.still_shows(self._sinks[2], lines)
 
     def print_report(self, text: str) -> None:
         """Print the report of a job, at every log level."""
-        self._end_lines()
+        self._finish_lines()
         self._show_own(f"{plain(text)}\n")
 
     def _show_own(self, block: str) -> None:
         """Print text of dsrun; on a terminal, first reset a colour that a rank left on."""
-        self._settle()
+        self._flush_folded()
         if self._terminals[2]:
             from ...common.wrap import wrapped
 
@@ -190,9 +190,9 @@ class Console:
             block, self._painted = f"\x1b[0m{block}", False
         self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
 
-    def _end_lines(self) -> None:
+    def _finish_lines(self) -> None:
         """Print the last line of every stream that lacks its line end."""
-        self._settle()
+        self._flush_folded()
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
 
@@ -225,7 +225,7 @@ class Console:
 
     def flush(self, then: Callable[[], None]) -> None:
         """Call `then` once everything so far is written, or after `LAST_WRITE` seconds."""
-        self._settle()
+        self._flush_folded()
         unwritten = {*self._writers}
 
         def wrote(sink: int) -> None:
@@ -235,18 +235,18 @@ class Console:
                     timer.cancel()
                     then()
 
-        def give_up() -> None:
+        def cancel() -> None:
             unwritten.clear()
             then()
 
-        timer = self._loop.call_later(LAST_WRITE, give_up)
+        timer = self._loop.call_later(LAST_WRITE, cancel)
         for sink, writer in self._writers.items():
             told = partial(wrote, sink)
             writer.put(b"", partial(self._loop.call_soon_threadsafe, told))
 
     def _print_rest(self) -> None:
         self._screen.clear()
-        self._end_lines()
+        self._finish_lines()
         if self._unused >= 0:
             system.close(self._unused)
 

@@ -90,7 +90,7 @@ class FoldedLines:
         if self._lines and not self._timer:
             self._wake()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Print all that waits."""
         self._print(len(self._lines))
 

@@ -165,7 +165,7 @@ class Labeller:
         self._part = self.open = True
         return label + text
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """Return the last line, completed with a line end."""
         line, self.carry = self.unfinished, b""
         return self._labelled(line + b"\n") if line or self._part else b""

@@ -115,7 +115,7 @@ class StreamOutput:
     def _tick(self) -> None:
         self._timer = False
         for folded in self.folded.values():
-            folded.settle()
+            folded.flush()
         keys = {one: key for one, (key, _) in self._waiting.items()}
         states = {one: state for one in keys if (state := one.state())}
         for stream, text in _once(states, keys, self.folded):
@@ -149,7 +149,7 @@ class StreamOutput:
 
     def finish(self, stream: int, labeller: Labeller) -> None:
         """Write the last line of a stream, completed with a line end."""
-        if line := labeller.end():
+        if line := labeller.finish():
             self.show(stream, line, None)
 
 
@@ -206,7 +206,7 @@ class TerminalOutput:
 
     def finish(self, stream: int, labeller: Labeller) -> None:
         """Write the last line of a stream, completed with a line end."""
-        if line := labeller.end():
+        if line := labeller.finish():
             self.show(stream, line, None)
 
     def _redraw_soon(self) -> None:

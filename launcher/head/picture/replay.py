@@ -65,7 +65,7 @@ def replay(
     for block in tails:
         if part := parts.get(block.role):
             if (place := (block.role, block.rank)) not in begun:
-                part.begin_life(block.rank, "")  # which of its lives it was is not known
+                part.start_life(block.rank, "")  # which of its lives it was is not known
                 begun.add(place)
             part.remember(block.rank, block.data)
     return whole

@@ -242,9 +242,9 @@ class Timeline:
             self._close(rank, "stopped", "")
             self._running[rank] = WorkerSpan(rank, event.host, self.round, self.now)
             again = "started again" if self._tails.get(rank) else ""
-            self.begin_life(rank, f"round {self.round}" if self.round else again)
+            self.start_life(rank, f"round {self.round}" if self.round else again)
 
-    def begin_life(self, rank: int, life: str) -> None:
+    def start_life(self, rank: int, life: str) -> None:
         """Start another life of a rank, with this name, for its output from now on."""
         lives = [one for one in self._tails.get(rank, []) if one[1]]
         self._tails[rank] = [*lives, (life, b"")]

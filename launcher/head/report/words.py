@@ -67,7 +67,7 @@ def _headline(report: JobReport) -> list[str]:
         return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
     pid = f", pid {cause.pid}" if cause.pid else ""
     where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}{pid})"
-    end = f"{_end(cause)} {ago}" if pid else f"was {cause.hint}"
+    end = f"{_how_ended(cause)} {ago}" if pid else f"was {cause.hint}"
     return [f"dsrun: {where} {end}{_others(report)}"]
 
 
@@ -76,7 +76,7 @@ def _after(report: JobReport, at: float) -> str:
     return f"after {again}{duration(at - report.began)}"
 
 
-def _end(failure: WorkerFailure) -> str:
+def _how_ended(failure: WorkerFailure) -> str:
     """Return the end of a worker, as a verb."""
     hint = f" ({failure.hint})" if failure.hint else ""
     if failure.code >= 0:

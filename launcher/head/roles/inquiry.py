@@ -118,7 +118,7 @@ class Inquiry:
                     self._told[host][number] = self._valid(number, answered)
             case {"why": str(why)}:
                 self._on_why(f"from {host}: {plain(why)[:200]}")
-        self._look()
+        self._finish_if_told()
 
     def _is_asked(self, number: int) -> bool:
         """Return whether a number is that of a server; the file has the number 0."""
@@ -137,7 +137,7 @@ class Inquiry:
             return
         if code == LOST and len(self._told) > 1:
             del self._told[host]
-            self._look()
+            self._finish_if_told()
         else:
             self._on_why(f"from {host}: {why}")
             again = self._on_lost if code == LOST else None
@@ -149,7 +149,7 @@ class Inquiry:
             len(self._question.places), self._question.kind == "file"
         )
 
-    def _look(self) -> None:
+    def _finish_if_told(self) -> None:
         if not self._over and all(map(self._has_told, self._told)):
             self._over = True
             self._on_done(self._answered())

@@ -187,7 +187,7 @@ class RolesPolicy:
 
     # -- the start --------------------------------------------------------------------------
 
-    def job_begun(self) -> None:
+    def job_started(self) -> None:
         """Prepare the nodes of all roles."""
         for course in self.courses.values():
             self._prepare(course)
@@ -344,11 +344,11 @@ class RolesPolicy:
                 course.enter(RoleState.ENDED)
                 course.well = True
                 self._start_waiting()
-        self._look()
+        self._advance()
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _advance(self) -> None:
         """End the job if its work is done; continue the end if the job is ending."""
         if self._done or self.ending:
             self._finish()
@@ -383,7 +383,7 @@ class RolesPolicy:
         for course in self.courses.values():
             if course.state is not RoleState.ENDED:
                 self._stop(course, kill=True)
-        self._end_if_over()
+        self._finish_if_over()
 
     def _stopping(self) -> Iterator[RoleCourse]:
         return (one for one in self.courses.values() if one.state is RoleState.STOPPING)
@@ -395,7 +395,7 @@ class RolesPolicy:
             stopped = course.state in {RoleState.STOPPING, RoleState.ENDED}
             if not stopped and not self._is_used(course):
                 self._stop(course)
-        self._end_if_over()
+        self._finish_if_over()
 
     def _stop(self, course: RoleCourse, *, kill: bool = False) -> None:
         course.enter(RoleState.STOPPING if course.alive else RoleState.ENDED)
@@ -420,7 +420,7 @@ class RolesPolicy:
                 wanted += self.courses[name].role.after
         return needed
 
-    def _end_if_over(self) -> None:
+    def _finish_if_over(self) -> None:
         """Finish the job, once, when all roles have ended."""
         states = {course.state for course in self.courses.values()}
         if self.over or states != {RoleState.ENDED}:

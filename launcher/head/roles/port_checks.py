@@ -41,9 +41,9 @@ class PortChecks:
         frame = messages.pack(frames.PORTS_ASK, PortsAsk(number, tuple(wanted)))
         for node in nodes:
             node.send(frame)
-        return lambda: self._drop(number)
+        return lambda: self._remove(number)
 
-    def _drop(self, number: int) -> None:
+    def _remove(self, number: int) -> None:
         self._open.pop(number, None)
 
     def _on_answer(self, node: NodeConnection, body: bytes) -> None:
@@ -54,5 +54,5 @@ class PortChecks:
         nodes, then = self._open[number]
         nodes.remove(node)
         if not nodes:
-            self._drop(number)
+            self._remove(number)
             then()

@@ -115,7 +115,7 @@ def stop(job: RolesJob, _caller: LocalCaller, request: Message, _fds: list[int])
     """Stop the job as if the runner had received the signal; with `now`, without grace."""
     number = signal_of(request)
     job.log("stopping the job, as dsrun-job requested", "warning")
-    job.end(number)
+    job.on_end_signal(number)
     if request.get("now") is True:
         job.handle(job.policy.killed, number)
     return {"grace": sum(run.spec.supervision.grace for _, run, _ in _runs(job))}

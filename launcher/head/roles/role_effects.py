@@ -105,7 +105,7 @@ class RoleEffects:
 
     def check_ready(self, role: str) -> None:
         """Start the readiness check of a role whose workers run."""
-        self._readiness[role].begin()
+        self._readiness[role].start()
 
     def stop(self, role: str, number: int, *, kill: bool = False) -> None:
         """Stop the workers of a role, or give its nodes back if none run."""

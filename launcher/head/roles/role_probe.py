@@ -151,7 +151,7 @@ class RoleReadiness:
         places = self._directory.places.get(self._role.name, ())
         return bool(self._users) and any(len(place.candidates) > 1 for place in places)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the check: the workers run."""
         name, ready = self._role.name, self._role.ready
         if self._asks_servers:
@@ -177,16 +177,16 @@ class RoleReadiness:
         """Ask again where other nodes must ask or answer now: nodes were lost, or roles moved."""
         for name, step in tuple(self._steps.items()):
             if step.whom() != step.asked:
-                self._begin(name, step.whom, step.ask)
+                self._start_step(name, step.whom, step.ask)
 
-    def _begin(self, name: str, whom: Callable[[], Any], ask: Callable[[Any], Stop]) -> None:
+    def _start_step(self, name: str, whom: Callable[[], Any], ask: Callable[[Any], Stop]) -> None:
         """Start a step, in place of any other with this name."""
         if name in self._steps:
             self._steps.pop(name).stop()
         asked = whom()
         self._steps[name] = _Step(whom, asked, ask, ask(asked))
 
-    def _end(self, name: str, then: Callable[[], None]) -> None:
+    def _finish_step(self, name: str, then: Callable[[], None]) -> None:
         del self._steps[name]
         then()
 
@@ -221,9 +221,9 @@ class RoleReadiness:
             return
 
         def ask(nodes: tuple[NodeConnection, ...]) -> Stop:
-            return self._ports.ask(nodes, wanted, partial(self._end, "ports", then))
+            return self._ports.ask(nodes, wanted, partial(self._finish_step, "ports", then))
 
-        self._begin("ports", lambda: tuple(self._nodes()), ask)
+        self._start_step("ports", lambda: tuple(self._nodes()), ask)
 
     def _inquire(self, kind: str, then: Callable[[], None]) -> None:
         """Call `then` once the servers have answered, or the file exists."""
@@ -231,7 +231,7 @@ class RoleReadiness:
 
         def done(answered: dict[str, list[int]]) -> None:
             self._directory.prove(name, answered)
-            self._end(kind, then)
+            self._finish_step(kind, then)
 
         def why(text: str) -> None:
             if kind != "reach":
@@ -241,7 +241,7 @@ class RoleReadiness:
             return Inquiry(self._fleet, *whom, done, why, again).stop
 
         def again() -> None:
-            self._begin(kind, whom, ask)
+            self._start_step(kind, whom, ask)
 
         whom = partial(self._whom, kind)
         again()
@@ -250,12 +250,12 @@ class RoleReadiness:
         if self._timer is not None:
             self._timer.cancel()
         self._reached = True
-        self._look()
+        self._check_ready()
 
     def _on_met(self) -> None:
         self._met = True
-        self._look()
+        self._check_ready()
 
-    def _look(self) -> None:
+    def _check_ready(self) -> None:
         if self._met and self._reached:
             self._check_ports((), lambda: self._news.ready(self._role.name))

@@ -157,7 +157,7 @@ class RoleRun:
         try:
             program = OneProgram(spec, self._fleet, self._console, self._owner)
         except DsrunError as error:
-            self._end(job, Ending(self.spec.job_id, error))
+            self._report_end(job, Ending(self.spec.job_id, error))
             return
         self._program = program
         job.attach(program)
@@ -174,7 +174,7 @@ class RoleRun:
             if connection.connected:
                 connection.unconfirmed = connection.beats
                 self._watch(program, connection)
-        program.begin()
+        program.start()
         for connection in lost:
             self._fleet.reach(connection)
 
@@ -207,7 +207,7 @@ class RoleRun:
             self._watched.append((connection, watch))
 
     def _on_early_loss(self, program: OneProgram, connection: NodeConnection, why: str) -> None:
-        _refuse(program, _early(connection, why))
+        _fail(program, _early(connection, why))
 
     def publish(self, frame: bytes, *, starts: bool = False) -> None:
         """Send PEERS to the nodes if workers run or start, unless it is unchanged."""
@@ -223,14 +223,14 @@ class RoleRun:
         """Start the workers on the prepared nodes; refuse the run if a node was just lost."""
         program, watched = self._program, [connection for connection, _ in self._watched]
         assert program is not None
-        self._forget_watches()
+        self._clear_watches()
         lost = next((one for one in watched if not one.connected), None)
         if lost is not None:
-            _refuse(program, _early(lost, lost.lost))
+            _fail(program, _early(lost, lost.lost))
         elif self._ready is not None:
             program.handle(run_start.start, self._ready)
 
-    def _forget_watches(self) -> None:
+    def _clear_watches(self) -> None:
         for connection, watch in self._watched:
             if watch in connection.on_close:
                 connection.on_close.remove(watch)
@@ -245,7 +245,7 @@ class RoleRun:
         elif kind in {Exit, Lost, Alarm}:
             if kind is Lost and not self.loss:
                 self.loss = f"lost {event.host}: {event.reason}"  # type: ignore[union-attr]
-            self._look()
+            self._check_failure()
 
     def _on_ranks(self, ranks: tuple[int, ...]) -> None:
         """Count ranks that run; later rounds of an elastic role change nothing."""
@@ -255,7 +255,7 @@ class RoleRun:
         if len(self._started) >= (run.plan.world_size or 0):
             self._news.started(self.name)
 
-    def _look(self) -> None:
+    def _check_failure(self) -> None:
         """Report a failure as soon as the run is stopping: the end may take a while.
 
         The run of an elastic role is stopping without a failure, too, once its work is done.
@@ -286,7 +286,7 @@ class RoleRun:
         if run.started:
             self.handle(RunState.stop, number, 0.0 if kill else None)
         else:
-            self.handle(RunState.end)
+            self.handle(RunState.finish)
 
     def abandon(self) -> None:
         """Stop waiting for workers that still run."""
@@ -300,14 +300,14 @@ class RoleRun:
         assert job is not None
         assert program is not None
         run = program.view()
-        self._forget_watches()
+        self._clear_watches()
         self._note_outliving(run)
         self._left_on |= {one.name: one.left for one in run.nodes if one.left and not one.ended}
         # A connection that was lost may be another role's by now.
-        for node in program.leave(lambda node: node.connection.on_event is None):
+        for node in program.release_nodes(lambda node: node.connection.on_event is None):
             if node.connection.connected and node.done is None:
-                self._fleet.dismiss(node.connection, LEFT_BEHIND)
-        self._end(job, program.conclude())
+                self._fleet.isolate(node.connection, LEFT_BEHIND)
+        self._report_end(job, program.make_ending())
 
     def _note_outliving(self, run: RunView) -> None:
         """Record the latest time at which workers on lost nodes exit.
@@ -319,10 +319,10 @@ class RoleRun:
         seconds = max(alive) + run.spec.supervision.grace if alive else 0.0
         self._free_at = self._fleet.loop.clock() + seconds
 
-    def _end(self, job: RunnerJob, ending: Ending) -> None:
+    def _report_end(self, job: RunnerJob, ending: Ending) -> None:
         """Report the end at once, before files and programs of hooks are finished."""
         self.ending = ending
-        job.end(ending)
+        job.finish(ending)
         self._news.ended(self.name, ending.code)
 
     def _left(self, _ending: Ending) -> None:
@@ -330,9 +330,9 @@ class RoleRun:
         self._on_left()
 
 
-def _refuse(program: OneProgram, why: str) -> None:
+def _fail(program: OneProgram, why: str) -> None:
     if not program.started and not program.ending:
-        program.refuse(NodeError(why))
+        program.fail(NodeError(why))
 
 
 def _early(connection: NodeConnection, reason: str) -> str:

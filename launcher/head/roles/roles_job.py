@@ -75,7 +75,7 @@ class RolesJob:
             failing=later(self._on_failing),
             ended=later(self._on_ended),
         )
-        watched = self._observe, self._look, self._cause
+        watched = self._observe, self._finish_soon, self._cause
         self.effects = RoleEffects(spec, fleet, console, news, *watched)
         self.roles = self.effects.roles
         self.policy = RolesPolicy(spec.roles, self.loop.awake(), self.effects)
@@ -129,7 +129,7 @@ class RolesJob:
         self._hooks.on_event(JobEnded(ending))
         return [self._hooks.close]
 
-    def begin(self, listen: Callable[[], None] = lambda: None) -> None:
+    def start(self, listen: Callable[[], None] = lambda: None) -> None:
         """Log the notes of planning about roles, and prepare the nodes; call `listen`."""
         noted = dict[str, list[str]]()
         for role in self.spec.roles:
@@ -140,13 +140,13 @@ class RolesJob:
                 self.log(f"{', '.join(names)}: {note}")
         self.fleet.watch()  # so that ready nodes keep hearing of this process
         listen()
-        self.handle(self.policy.job_begun)
+        self.handle(self.policy.job_started)
 
     def wait(self) -> None:
         """Run the loop until all roles have ended."""
         self.loop.run()
 
-    def leave(self) -> tuple[()]:
+    def release_nodes(self) -> tuple[()]:
         """Return no nodes: each role has given its nodes back at its end."""
         return ()
 
@@ -196,15 +196,15 @@ class RolesJob:
         else:
             first.handle(run_start.call_off, reason)
 
-    def refuse(self, error: DsrunError) -> None:
+    def fail(self, error: DsrunError) -> None:
         """End the job with this error; if workers run already, only log the error."""
         first = next(iter(self.roles.values()))
         if self.started or first.view is None:
             self.log(str(error), "error")
         else:
-            first.handle(RunState.refuse, error)
+            first.handle(RunState.fail, error)
 
-    def conclude(self) -> RolesEnding:
+    def make_ending(self) -> RolesEnding:
         """Return the ending, which is made once."""
         if self._ending is None:
             self._ending = self._ended({name: role.ending for name, role in self.roles.items()})
@@ -235,7 +235,7 @@ class RolesJob:
     def _step(self, happened: Callable[[], object]) -> None:
         self.policy.step(self.loop.awake(), happened)
         self._alarm.set(self.policy.due)
-        self._look()
+        self._finish_soon()
 
     def _on_prepared(self, name: str) -> None:
         self.effects.update(name)
@@ -263,11 +263,11 @@ class RolesJob:
     def _cause(self) -> Cause | None:
         return self.policy.cause
 
-    def _look(self) -> None:
+    def _finish_soon(self) -> None:
         """Finish, after the events in the queue, if the job is over and all hooks are done."""
-        self._queue.put(self._end_if_over)
+        self._queue.put(self._finish_if_over)
 
-    def _end_if_over(self) -> None:
+    def _finish_if_over(self) -> None:
         leaving = any(role.leaving for role in self.roles.values())
         if self.policy.over and not leaving and not self._over:
             self._over = True
@@ -275,7 +275,7 @@ class RolesJob:
 
     # -- signals ----------------------------------------------------------------------------
 
-    def end(self, number: int, why: str = "") -> None:
+    def on_end_signal(self, number: int, why: str = "") -> None:
         """Handle a signal that ends the job: the first stops, the second kills, the third exits.
 
         `why` is the reason to report if nobody sent the signal.
@@ -310,7 +310,7 @@ class RolesJob:
 
         The grace is in seconds, for all roles together; None for the grace of each role.
         """
-        self.end(number)
+        self.on_end_signal(number)
 
         def kill() -> None:
             self.handle(self.policy.killed, number)

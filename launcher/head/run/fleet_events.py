@@ -90,7 +90,7 @@ def on_node_end(run: RunState, node: RunNode, cause: str) -> None:
     node.cleaned_up |= SWEPT in cause
     run.record.explain(node.name, cause)
     if run.ending:
-        run.end_if_explained()
+        run.finish_if_explained()
     else:
         run.restarts.on_node_end(node, cause)
 
@@ -104,5 +104,5 @@ def on_engine_end(run: RunState, ended: EngineEnded) -> None:
     elif run.started and (waiting or run.record.cut_off or ended.killed):
         run.record.engine_ended(ended.cause, ended.code, run.now, killed=ended.killed)
         run.stop(signal.SIGTERM)
-    elif not run.started and not run.startup.abandon():
+    elif not run.started and not run.startup.cancel_if_unfit():
         run.startup.fail_all(waiting, ended.cause)

@@ -177,7 +177,7 @@ def on_shard_request(run: RunState, node: RunNode, body: bytes) -> None:
     """Handle SHARD_REQUEST of a worker."""
     if run.shards is None:
         raise frames.BadFrame("SHARD_REQUEST without --shard_queue")
-    node.limits.check_rank(frames.unpack_ask(body)[0])
+    node.limits.check_rank(frames.unpack_shard_request(body)[0])
     run.shards.on_ask(node, body)
 
 
@@ -227,8 +227,8 @@ def on_done(run: RunState, node: RunNode, body: bytes) -> None:
     """Handle DONE: no process of the job is left on a node."""
     if not node.lost:  # a lost node may have been left out of the start
         check_started(run)
-    node.end(messages.unpack(messages.Done, body))
+    node.finish(messages.unpack(messages.Done, body))
     if run.phase is RunPhase.RUNNING:
         run.restarts.on_done(node)
     else:
-        run.end_when_over()
+        run.finish_if_over()

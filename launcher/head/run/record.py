@@ -71,7 +71,7 @@ class JobRecord:
         """True if a worker has failed on its own."""
         return any(ended.failed for _, ended in self._exits)
 
-    def forget_exits(self) -> None:
+    def clear_exits(self) -> None:
         """Forget the ends of workers: the job goes on with new ones."""
         self._exits = []
 
@@ -176,7 +176,7 @@ class JobRecord:
         """True if an explanation of ended workers or connections may still arrive."""
         return bool(self._awaited) or self.asks_allocation
 
-    def give_up_causes(self) -> None:
+    def stop_explaining(self) -> None:
         """Stop waiting for explanations of ended connections."""
         self._awaited.clear()
 

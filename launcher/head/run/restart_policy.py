@@ -120,7 +120,7 @@ class GiveUp(NamedTuple):
     sign: str
 
 
-def give_up(run: RunState, found: GiveUp) -> None:
+def stop_for(run: RunState, found: GiveUp) -> None:
     """Stop a run because of a finding of a watch."""
     run.warn(f"{found.reason}: stopping the job")
     run.record.gave_up(found.reason, run.now, found.code, found.words, found.sign)
@@ -132,7 +132,7 @@ def restart(run: RunState, why: str, otherwise: GiveUp) -> None:
     run.restarts.restart(why, otherwise)
 
 
-def end_with(run: RunState, error: DsrunError) -> None:
+def report_error(run: RunState, error: DsrunError) -> None:
     """Report this error in place of the usual report once the run ends."""
     run.error = error
 
@@ -165,7 +165,7 @@ class NoRestarts:
 
     def restart(self, why: str, otherwise: GiveUp) -> None:
         """Give up: there is no other round."""
-        self._decide(give_up, self._run, otherwise)
+        self._decide(stop_for, self._run, otherwise)
 
     def survives(self, node: RunNode) -> bool:
         """Return False: the job needs all its nodes."""
@@ -182,7 +182,7 @@ class NoRestarts:
 
     def on_done(self, node: RunNode) -> None:
         """End the run if all nodes are done."""
-        self._decide(self._run.end_when_over)
+        self._decide(self._run.finish_if_over)
 
     def outlives_engine(self) -> bool:
         """Return False: the run ends with its engine."""

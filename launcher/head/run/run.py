@@ -277,7 +277,7 @@ class Run:
 
     def _on_took(self, node: RunNode, body: bytes) -> None:
         """Count the standard input that rank 0 has read."""
-        size = frames.unpack_count(body)
+        size = frames.unpack_credit(body)
         stdin = self.effects.stdin
         if stdin is None or node is not self.state.staged.first:
             raise frames.BadFrame("input read, but none sent")
@@ -285,10 +285,10 @@ class Run:
 
     # -- its course -----------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Send JOB to every connected node, and to each other node when it connects."""
         self.fleet.lend([node.connection for node in self.state.nodes], self.on_event)
-        self.handle(run_start.begin)
+        self.handle(run_start.send_jobs)
         if GateStage.START in self.gates.stages:
             # Import them after JOB was sent, while the nodes prepare themselves.
             self.loop.call_later(0.0, lambda: self.gates.open(GateStage.START))
@@ -299,9 +299,9 @@ class Run:
             if self.state.phase is not RunPhase.OVER:
                 self.loop.run()
         finally:
-            self.leave()
+            self.release_nodes()
 
-    def leave(self) -> None:
+    def release_nodes(self) -> None:
         """Give the nodes back to the fleet, and stop reading standard input."""
         self.fleet.take_back(self.on_event)
         if self.effects.stdin is not None:

@@ -105,7 +105,7 @@ class FrameLimits:
         self.unprinted -= size
         self._owed += size
         if self._owed * 4 >= window:
-            self._send(frames.pack_count(frames.CREDIT, self._owed))
+            self._send(frames.pack_credit(frames.CREDIT, self._owed))
             self._owed = 0
 
 
@@ -203,7 +203,7 @@ class RunNode:
         """Record that the node cannot take part in the start."""
         self.state, self.reason = NodeState.UNUSABLE, cause
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Record that the node is being sent a frame that makes it start workers."""
         self.state, self.begun = NodeState.RUNNING, True
 
@@ -211,12 +211,12 @@ class RunNode:
         """Record that the node is gone."""
         self.state, self.reason = NodeState.LOST, reason
 
-    def leave_out(self, cause: str) -> None:
+    def exclude(self, cause: str) -> None:
         """Record that the start goes on without the node; its HELLO may be on the way."""
         self.lose(cause)
         self.left_out = self.connection.connected
 
-    def end(self, done: Done) -> None:
+    def finish(self, done: Done) -> None:
         """Record that no process is left on the node; a lost node stays lost."""
         self.done = done
         if self.state not in _ABSENT:
@@ -238,7 +238,7 @@ class RunNode:
         self.node = node
         self.limits.assign(node.ranks)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Reset what is known of the node: its node launcher is being started again.
 
         The message in `left` is kept until the former node launcher's processes are known to be

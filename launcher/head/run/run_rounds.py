@@ -50,12 +50,12 @@ def admit(run: RunState, node: RunNode) -> None:
 
 def release(run: RunState, node: RunNode) -> None:
     """Release a node that is no longer needed; its node launcher ends."""
-    run.staged.drop(node)
+    run.staged.remove(node)
     stop = messages.Stop(signal.SIGTERM, run.grace)
     run.send((node,), messages.pack(frames.STOP, stop))
 
 
-def begin_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNode]) -> None:
+def start_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNode]) -> None:
     """Note a round that torch's agents have formed.
 
     Args:
@@ -64,7 +64,7 @@ def begin_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNod
         place: the place of any one of its nodes.
         nodes: the nodes of the round that are known here.
     """
-    run.forget_round()
+    run.clear_round()
     run.record.restarts = place.restarts
     if run.observers:
         run.observers.round(number, place, [node.name for node in nodes])
@@ -72,7 +72,7 @@ def begin_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNod
 
 def form_round(run: RunState, formed: FormRound) -> None:
     """Start a round on its nodes."""
-    run.forget_round()
+    run.clear_round()
     run.record.restarts = formed.restarts
     run.label(formed.plan)
     hosts = some_of([node.name for node in formed.nodes])
@@ -86,7 +86,7 @@ def form_round(run: RunState, formed: FormRound) -> None:
     )
     frames_of = round_frames(place, [node.node for node in formed.nodes])
     for node, frame in zip(formed.nodes, frames_of, strict=True):
-        node.begin()
+        node.start()
         run.send((node,), frame)
     if run.observers:
         run.observers.round(formed.number, place, [node.name for node in formed.nodes])

@@ -52,7 +52,7 @@ def on_end_signal(run: RunState, number: int, why: str = "") -> None:
         return
     run.record.stopped_by(number, why)
     if not run.started:
-        run.end()
+        run.finish()
         return
     match run.interrupts.next(number):
         case StopStep.LEAVE:
@@ -72,7 +72,7 @@ def on_late_signal(run: RunState, number: int, why: str = "") -> None:
     if run.record.asks_allocation and run.record.ended_well:
         run.record.stopped_by(number, why)
         run.record.asks_allocation = False
-        run.end_if_explained()
+        run.finish_if_explained()
 
 
 def on_allocation(run: RunState, end: str) -> None:
@@ -81,7 +81,7 @@ def on_allocation(run: RunState, end: str) -> None:
     if end and not run.record.stop_signal:
         run.warn(f"{end}, and the ranks with it")
         run.record.stopped_by(signal.SIGTERM, "")
-    run.end_if_explained()
+    run.finish_if_explained()
 
 
 def _tell(run: RunState, number: int, why: str) -> None:

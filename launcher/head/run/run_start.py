@@ -49,17 +49,17 @@ class StartupOutbox:
         """Check these nodes by the gates of some stages."""
         self._decide(self._run.check, stages, nodes, then)
 
-    def leave_out(self, causes: Mapping[RunNode, str]) -> None:
+    def exclude(self, causes: Mapping[RunNode, str]) -> None:
         """Go on without these nodes, immediately."""
-        _leave_out(self._run, causes)
+        _exclude(self._run, causes)
 
     def ready(self, ready: AllReady) -> None:
         """Start the workers."""
         self._do(self._run.act.ready, ready)
 
-    def refuse(self, error: DsrunError) -> None:
+    def fail(self, error: DsrunError) -> None:
         """End the run with this error."""
-        self._decide(self._run.refuse, error)
+        self._decide(self._run.fail, error)
 
 
 def startup(run: RunState) -> Startup:
@@ -79,9 +79,9 @@ def startup(run: RunState) -> Startup:
     return Startup(run.plan, run.nodes, run.timers, StartupOutbox(run), limits)
 
 
-def begin(run: RunState) -> None:
+def send_jobs(run: RunState) -> None:
     """Send JOB to every connected node, and to each other node when it connects."""
-    run.startup.begin()
+    run.startup.start()
     for node in run.nodes:
         if node.connection.connected:
             run.do(run.act.ask, node)
@@ -92,7 +92,7 @@ def begin(run: RunState) -> None:
 def call_off(run: RunState, reason: str) -> None:
     """Give up the start for this reason; only warn if the program is already running."""
     if run.phase is RunPhase.STARTING:
-        run.startup.give_up([reason])
+        run.startup.cancel([reason])
     else:
         run.warn(reason)
 
@@ -106,10 +106,10 @@ def fail_start(run: RunState, node: RunNode, cause: str) -> None:
         run.startup.fail(node, cause)
 
 
-def _leave_out(run: RunState, causes: Mapping[RunNode, str]) -> None:
+def _exclude(run: RunState, causes: Mapping[RunNode, str]) -> None:
     """Go on without these nodes, and make them release what they have reserved."""
     for node, cause in causes.items():
-        node.leave_out(cause)
+        node.exclude(cause)
     text = "\n".join(by_cause({node.name: cause for node, cause in causes.items()}))
     run.send(list(causes), messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
     run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
@@ -120,7 +120,7 @@ def start(run: RunState, place: AllReady) -> None:
     cpu_only = all(node.hello.accelerator == "cpu" for node in run.nodes if node.hello)
     misfit = run.spec.misfit(place.plan, bare=cpu_only)
     if misfit:
-        run.refuse(UsageError(misfit))
+        run.fail(UsageError(misfit))
         return
     _log_folders(run)
     run.phase, run.started, run.master = RunPhase.RUNNING, True, place.master

@@ -307,10 +307,10 @@ class RunState:
         self.plan, self._world = plan, world_of(plan)
         self.do(self.act.label, plan)
 
-    def forget_round(self) -> None:
+    def clear_round(self) -> None:
         """Forget the ends of the workers of earlier rounds."""
-        self.record.forget_exits()
-        self.workers.begin_again()
+        self.record.clear_exits()
+        self.workers.start_round()
 
     def start_message(self, node: Node, master: str, port: int) -> messages.Start:
         """Return the START message of a node, given MASTER_ADDR and MASTER_PORT."""
@@ -318,34 +318,34 @@ class RunState:
 
     # -- stopping ---------------------------------------------------------------------------
 
-    def refuse(self, error: DsrunError) -> None:
+    def fail(self, error: DsrunError) -> None:
         """End the run with this error instead of a report."""
         self.error = error
-        self.end()
+        self.finish()
 
     def record_given_up(self, reason: str) -> None:
         """Record that the run ends for this reason: there are too few nodes."""
-        self.record.forget_exits()  # their failures no longer matter: nothing has run since
+        self.record.clear_exits()  # their failures no longer matter: nothing has run since
         self.record.gave_up(reason, self.now)
         self._record_together()
 
     def stop(self, number: int, grace: float | None = None) -> None:
         """Stop every node; a second call passes on its signal, and can shorten the grace."""
         grace = self.grace if grace is None else grace
-        self._begin_nothing_more()
+        self._start_nothing_more()
         self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(number, grace)))
         self.staged.cancel()
         self.workers.close()
         if self.phase is RunPhase.RUNNING:
             self.phase = RunPhase.STOPPING
-            self._last_wait = self.timers.call_later(grace + LAST_MARGIN, self._give_up_waiting)
-        self.end_when_over()
+            self._last_wait = self.timers.call_later(grace + LAST_MARGIN, self._stop_waiting)
+        self.finish_if_over()
 
-    def _begin_nothing_more(self) -> None:
+    def _start_nothing_more(self) -> None:
         self.restarts.close()
         self.do(self.act.close_services)
 
-    def _give_up_waiting(self) -> None:
+    def _stop_waiting(self) -> None:
         for node in self.nodes:
             if not node.over and self.phase < RunPhase.ENDING:
                 self.lose(node, "it did not report the end of its workers")
@@ -408,23 +408,23 @@ class RunState:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def end_when_over(self) -> None:
+    def finish_if_over(self) -> None:
         """End the run if no node has anything more to report."""
         if RunPhase.RUNNING <= self.phase < RunPhase.ENDING and not self._present:
-            self.end()
+            self.finish()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """End the run, after giving backends time to report why connections ended."""
         if self.phase >= RunPhase.ENDING:
             return
         self.phase = RunPhase.ENDING
         self.record.ended = self.now
         self.startup.close()
-        self._begin_nothing_more()
+        self._start_nothing_more()
         self.workers.close()
-        self.timers.call_later(CAUSE_WAIT, self._give_up_causes)
+        self.timers.call_later(CAUSE_WAIT, self._stop_explaining)
         self._ask_allocation()
-        self.end_if_explained()
+        self.finish_if_explained()
 
     def _ask_allocation(self) -> None:
         """Ask Slurm whether it has ended the job, if that would explain how the run has ended.
@@ -435,24 +435,24 @@ class RunState:
         if self.started and allocates and self.record.may_be_cancelled:
             self.record.asks_allocation = True
             self.do(self.act.ask_allocation)
-            self.timers.call_later(ALLOCATION_WAIT, self._finish)
+            self.timers.call_later(ALLOCATION_WAIT, self._finish_now)
 
-    def _give_up_causes(self) -> None:
-        self.record.give_up_causes()
-        self.end_if_explained()
+    def _stop_explaining(self) -> None:
+        self.record.stop_explaining()
+        self.finish_if_explained()
 
     def abandon(self) -> None:
         """End the run without waiting for its nodes."""
         self.record.ended = self.now
         self.abandoned = True
-        self._finish()
+        self._finish_now()
 
-    def end_if_explained(self) -> None:
+    def finish_if_explained(self) -> None:
         """End the run now if no explanation is still expected."""
         if not self.record.awaits_causes:
-            self._finish()
+            self._finish_now()
 
-    def _finish(self) -> None:
+    def _finish_now(self) -> None:
         if self.phase is RunPhase.OVER:
             return
         self.phase = RunPhase.OVER

@@ -81,7 +81,7 @@ class Workers:
             return
         self._ended.add(message.rank)
         if self._timer is None:
-            self._timer = self._timers.call_later(PATIENCE, self._look)
+            self._timer = self._timers.call_later(PATIENCE, self._warn_of_left)
 
     @property
     def running(self) -> list[RunningWorker]:
@@ -100,7 +100,7 @@ class Workers:
             del self._running[one.rank]
         return [one.pid for one in theirs]
 
-    def begin_again(self) -> None:
+    def start_round(self) -> None:
         """Forget which ranks have ended: another round begins."""
         self._ended.clear()
 
@@ -127,7 +127,7 @@ class Workers:
         up = duration(self._clock() - min(one.since for one in some))
         return f"{host}: rank{plural} {ranks}, pid{plural} {pids}, up for {up}"
 
-    def _look(self) -> None:
+    def _warn_of_left(self) -> None:
         """Warn once about the ranks that still run after others have ended."""
         self._timer = None
         if self._closed or not self._running or not self._ended:

@@ -118,7 +118,7 @@ class StagedStart:
 
     def _send(self, node: RunNode, frame: bytes) -> None:
         if self._begins:
-            node.begin()
+            node.start()
         self._send_to((node,), frame)
 
     def on_answer(self, node: RunNode) -> None:
@@ -131,7 +131,7 @@ class StagedStart:
             for other, frame in held:
                 self._send(other, frame)
 
-    def drop(self, node: RunNode) -> None:
+    def remove(self, node: RunNode) -> None:
         """Drop the held START of a node that was released, or has a new node launcher."""
         self._held = [one for one in self._held if one[0] is not node]
 

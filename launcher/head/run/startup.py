@@ -9,7 +9,7 @@ from ...common.event_queue import Remaining
 from ...common.records import NamedTuple
 from ...common.wording import ANOTHER_PYTHON
 from ...control import frames, messages
-from ...specs.plan import LOCALHOST, settle
+from ...specs.plan import LOCALHOST, with_slots
 from ..fleet.hosts import by_cause, waiting_line
 from .gate import GateStage
 from .run_node import NodeState, assigned
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
             """Check nodes that have sent HELLO by the gates of some stages; `then` follows."""
             ...
 
-        def leave_out(self, causes: Mapping[RunNode, str]) -> None:
+        def exclude(self, causes: Mapping[RunNode, str]) -> None:
             """Go on without these nodes; each has a reason why it cannot take part."""
             ...
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
             """Go on: all nodes are ready."""
             ...
 
-        def refuse(self, error: DsrunError) -> None:
+        def fail(self, error: DsrunError) -> None:
             """End the run with this error."""
             ...
 
@@ -148,7 +148,7 @@ class Startup:
             plan: the plan of the run.
             nodes: the nodes in rank order.
             timers: runs the time limits.
-            act: carries out actions; the last one is `ready` or `refuse`.
+            act: carries out actions; the last one is `ready` or `fail`.
             limits: the limits of this start.
         """
         self._plan = plan
@@ -169,7 +169,7 @@ class Startup:
         self._held: deque[str] | None = deque(maxlen=HELD)
         self._heard: deque[str] = deque(maxlen=LAST)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start waiting for the nodes."""
         self._ends.append(self._timers.call_later(self._limits.start, self._out_of_time))
         self._timers.call_later(SHOW_AFTER, self._tick)
@@ -195,13 +195,13 @@ class Startup:
             node.fail(cause)
         if failed:
             self._shorten_wait()
-            self._look()
+            self._advance()
 
-    def abandon(self) -> bool:
+    def cancel_if_unfit(self) -> bool:
         """Give up now if some host cannot be used; return whether there is such a host."""
         failed = self._failed()
         if failed and not self._closed:
-            self.give_up(failed)
+            self.cancel(failed)
         return bool(failed)
 
     def _last_words(self) -> str:
@@ -225,7 +225,7 @@ class Startup:
         node.answer(hello)
         if hello.problems:
             self._shorten_wait()
-        self._look()
+        self._advance()
 
     def _shorten_wait(self) -> None:
         """Shorten the wait for the other nodes: the start will fail."""
@@ -251,17 +251,17 @@ class Startup:
         if not self._unprobed:
             self._choose_master()
 
-    def _look(self) -> None:
+    def _advance(self) -> None:
         if self._closed or self._unsettled:
             return
-        self._drop({node: cause for node in self._nodes if (cause := _unfit(node))})
+        self._exclude_unfit({node: cause for node in self._nodes if (cause := _unfit(node))})
         if self._unsettled:
             return
         failed = self._failed()
         if failed or (failed := _problems(self._nodes)):
-            self.give_up(failed)
+            self.cancel(failed)
         else:
-            self._check(GateStage.START, self._settle)
+            self._check(GateStage.START, self._fill_slots)
 
     def _check(self, stage: GateStage, then: Callable[[], None]) -> None:
         """Check all nodes; then go on, without those that are refused if enough others remain."""
@@ -272,14 +272,14 @@ class Startup:
                 return  # a later check goes on instead
             if not refused:
                 then()
-            elif self._drop(refused):
-                self._look()
+            elif self._exclude_unfit(refused):
+                self._advance()
             else:
-                self.give_up(lines or _by_cause(refused))
+                self.cancel(lines or _by_cause(refused))
 
         self._act.check((stage,), nodes, on_checked)
 
-    def _drop(self, unfit: Mapping[RunNode, str]) -> bool:
+    def _exclude_unfit(self, unfit: Mapping[RunNode, str]) -> bool:
         """Drop nodes that cannot take part, if enough others remain; return whether that is so.
 
         A new first node may not hold the master port yet; then it is sent JOB again.
@@ -287,7 +287,7 @@ class Startup:
         rest = [node for node in self._nodes if node not in unfit]
         if self._limits.least is None or not unfit or len(rest) < self._limits.least:
             return False
-        self._act.leave_out(unfit)
+        self._act.exclude(unfit)
         portless = not self._limits.rounds and rest[0] is not self._nodes[0]
         self._nodes = rest
         self._plan = assigned(self._plan, rest)
@@ -299,14 +299,14 @@ class Startup:
     def _failed(self) -> list[str]:
         return _by_cause({node: cause for node in self._nodes if (cause := _failed(node))})
 
-    def _settle(self) -> None:
+    def _fill_slots(self) -> None:
         unknown = [n for n in self._nodes if n.node.slots is None]
         counts = {n.node.rank: n.hello.slots for n in unknown if n.hello}
         if counts:
-            self._plan = settle(self._plan, counts)
+            self._plan = with_slots(self._plan, counts)
         batches = self._limits.batches
         if batches is not None and (misfit := batches.misfit(self._plan.world_size or 0)):
-            self.give_up([misfit])
+            self.cancel([misfit])
             return
         first = self._nodes[0]
         assert first.hello is not None
@@ -336,7 +336,7 @@ class Startup:
         for node in silent:
             node.fail(SILENT)
         if silent:
-            self._look()
+            self._advance()
 
     def _choose_master(self) -> None:
         verdicts = {node.name: node.verdicts for node in self._nodes[1:]}
@@ -348,7 +348,7 @@ class Startup:
         else:
             given, first = self._plan.master_addr, self._nodes[0].name
             advice = f"check that --master_addr {given} is an address of node 0 ({first})"
-            self.give_up([*reasons, *([advice] if given else [])])
+            self.cancel([*reasons, *([advice] if given else [])])
 
     def _pass(self) -> None:
         self._passed = True
@@ -361,15 +361,15 @@ class Startup:
             self.close()
             self._act.ready(AllReady(self._plan, address, self._port))
 
-    def give_up(self, reasons: Sequence[str]) -> None:
+    def cancel(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""
         self.close()
         if self._input_is_wrong():
-            self._act.refuse(UsageError("\n".join(reasons)))
+            self._act.fail(UsageError("\n".join(reasons)))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
         text = f"the job cannot start; nothing was left running:\n{lines}"
-        self._act.refuse(NodeError(text))
+        self._act.fail(NodeError(text))
 
     def _input_is_wrong(self) -> bool:
         """Return whether every problem is about something that the user has named."""
@@ -382,7 +382,7 @@ class Startup:
         for node in self._nodes:
             if not node.settled and not node.busy:
                 node.fail("no answer in time (--connect_timeout, --start_timeout)")
-        self._look()
+        self._advance()
 
     def _look_for_mutes(self) -> None:
         """Report sessions that run without a sign of a node launcher; fail those that last."""
@@ -395,7 +395,7 @@ class Startup:
                 self._limits.sign, lambda text: self._act.log(text, "warning"), self._last_words
             )
         waiting = {node.connection: node for node in self._nodes if not node.settled}
-        for cause, silent in self._mutes.look(self._timers.clock(), waiting).items():
+        for cause, silent in self._mutes.check(self._timers.clock(), waiting).items():
             self.fail_all([waiting[one] for one in silent], cause)
         self._timers.call_later(self._mutes.pause, self._look_for_mutes)
 

@@ -24,7 +24,7 @@ class Stdin:
         self._send = send
         self._unread = 0
         self._ended = False
-        self._go_on()
+        self._resume()
 
     def took(self, size: int) -> None:
         """Count input that rank 0 has read.
@@ -37,7 +37,7 @@ class Stdin:
         stalled = self._unread >= WINDOW
         self._unread -= size
         if stalled and self._unread < WINDOW:
-            self._go_on()
+            self._resume()
 
     def close(self) -> None:
         """Stop reading."""
@@ -45,7 +45,7 @@ class Stdin:
             self._ended = True
             self._loop.remove(self._fd)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._ended:
             return
         try:
@@ -59,7 +59,7 @@ class Stdin:
             return
         self._read()
         if self._unread < WINDOW:
-            self._go_on()
+            self._resume()
 
     def _read(self) -> None:
         try:

@@ -30,7 +30,7 @@ class ShardRequests:
 
     def on_ask(self, node: RunNode, body: bytes) -> None:
         """Handle SHARD_REQUEST; the connections of workers of an earlier round are closed."""
-        rank, generation, line, request = frames.unpack_ask(body)
+        rank, generation, line, request = frames.unpack_shard_request(body)
         if generation != self._generation or node.over:
             self._send(node, line, b"")
         elif request:
@@ -76,4 +76,4 @@ class ShardRequests:
             self._send(node, line, text)
 
     def _send(self, node: RunNode, line: int, answer: bytes) -> None:
-        self._send_frame((node,), frames.pack_answer(line, answer))
+        self._send_frame((node,), frames.pack_shard_answer(line, answer))

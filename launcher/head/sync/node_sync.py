@@ -82,14 +82,14 @@ class NodeSync:
         self._line, self._errors = bytearray(), bytearray()
         self._pieces: Iterator[bytes] = iter(())
 
-    def begin(self, commands: FleetCommands, node: NodeConnection) -> None:
+    def start(self, commands: FleetCommands, node: NodeConnection) -> None:
         """Start the dialogue with a connected node."""
         source = self._source
         request = {
             "name": source.name,
             "key": source.key,
             "source": to_wire(source.spec.source),
-            "probe": self._probe.begin(),
+            "probe": self._probe.start(),
             "digest": source.manifest.digest,
         }
         spec = CommandSpec((), stdin=True, program="sync")
@@ -110,16 +110,16 @@ class NodeSync:
             case CommandInputTaken():
                 self._pump()
             case CommandEnded(_, code, hint):
-                self._end_probe()
+                self._close_probe()
                 last = self._errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
                 self._finish(f"--sync: it exited with code {code} ({last or hint or 'no message'})")
             case _:
-                self._end_probe()
+                self._close_probe()
 
     # -- messages of the node ---------------------------------------------------------------
 
     def _read(self, data: bytes) -> None:
-        self._end_probe()
+        self._close_probe()
         *lines, rest = data.split(b"\n")
         try:
             for line in lines:
@@ -180,10 +180,10 @@ class NodeSync:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _end_probe(self) -> None:
+    def _close_probe(self) -> None:
         if not self._answered:
             self._answered = True
-            self._probe.end()
+            self._probe.close()
 
     def _finish(self, outcome: Copy | str) -> None:
         tell, self._on_outcome = self._on_outcome, None

@@ -17,7 +17,7 @@ class SharedProbe:
         self._name = ""
         self._users = 0
 
-    def begin(self) -> str:
+    def start(self) -> str:
         """Return the name of the file; "" if the folder cannot be written to."""
         self._users += 1
         if self._users == 1:
@@ -28,7 +28,7 @@ class SharedProbe:
                 self._name = name
         return self._name
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Remove the file, unless another node looks for it."""
         self._users -= 1
         if self._users == 0 and self._name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.errors import NO_PROGRESS
 from ..run.events import Alarm
-from ..run.restart_policy import GiveUp, give_up, restart
+from ..run.restart_policy import GiveUp, restart, stop_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class AlertAction:
         if then == "report":
             self._warn(sentence)
         elif then == "stop":
-            self._handle(give_up, _give_up(sentence, sign))
+            self._handle(stop_for, _reason_to_stop(sentence, sign))
         else:
             in_vain = f"{sentence}; it cannot be restarted again"
-            self._handle(restart, sentence, _give_up(in_vain, sign))
+            self._handle(restart, sentence, _reason_to_stop(in_vain, sign))
 
 
-def _give_up(sentence: str, sign: str) -> GiveUp:
+def _reason_to_stop(sentence: str, sign: str) -> GiveUp:
     """Return the reason to end the job, with this as the cause."""
     return GiveUp(sentence, NO_PROGRESS, STOPPED, sign)

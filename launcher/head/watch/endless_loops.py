@@ -51,7 +51,7 @@ class Loops:
         self._timeout = timeout
         self._seen: dict[int, _BusyRank] = {}
 
-    def look(self, views: Views, working: Sequence[int], now: float) -> WaitExplanation | None:
+    def sample(self, views: Views, working: Sequence[int], now: float) -> WaitExplanation | None:
         """Add a sample of all ranks' stacks; return a possible hang.
 
         Args:
@@ -74,7 +74,7 @@ class Loops:
         waited = min((unfinished(views[rank]) for rank in known.waiting), default=0.0)
         return known._replace(doubt=MAY_BE_A_LOOP) if waited >= LONGER * self._timeout else None
 
-    def leave_out(self, seconds: float) -> None:
+    def skip(self, seconds: float) -> None:
         """Count nothing of the last seconds."""
         self._seen = {
             rank: one._replace(since=one.since + seconds) for rank, one in self._seen.items()

@@ -110,22 +110,22 @@ class HangWatch:
             now = self._loop.clock()
             self._idle_times.take(event.host, event.activity, now, self._read())
         elif isinstance(event, Exit):
-            self._idle_times.drop(event.rank)
+            self._idle_times.remove(event.rank)
             if not event.code and not event.stopped:
                 self._ended[event.rank] = event.host
         elif kind is Started or kind is Round:
-            self._begin()
+            self._start_round()
         elif kind is JobEnded:
             self._timer.cancel()
 
-    def _begin(self) -> None:
+    def _start_round(self) -> None:
         """Watch the workers of a round."""
         self._idle_times.clear()
         self._ended.clear()
-        self._forget()
+        self._reset()
         self._rest()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Count no time before now."""
         now = self._loop.clock()
         self._restart_times(now)
@@ -135,7 +135,7 @@ class HangWatch:
 
     def _restart_times(self, now: float) -> None:
         """Count no time before now, as this process was stopped; findings stay."""
-        self._idle_times.begin_again(now)
+        self._idle_times.restart(now)
         self._sampling = None
 
     def _rest(self, seconds: float = SOONEST) -> None:
@@ -150,7 +150,7 @@ class HangWatch:
         now = self._loop.clock()
         due = self._interval
         if self._excused(now):
-            self._forget()
+            self._reset()
         elif self._late(now) > LATE:
             self._make_up(now)
         elif self._found is not None:
@@ -181,9 +181,9 @@ class HangWatch:
         if late > self._timeout / 2:
             self._restart_times(now)
             return
-        self._idle_times.leave_out(late, now)
+        self._idle_times.skip(late, now)
         if self._sampling is not None:
-            self._sampling.leave_out(late)
+            self._sampling.skip(late)
         self._expected = now
 
     def _follow(self, now: float) -> None:
@@ -232,7 +232,7 @@ class HangWatch:
         if self._found is not None:
             self._see_again(self._found, seen, now)
         elif self._sampling is not None:
-            known = self._sampling.look(seen, now)
+            known = self._sampling.sample(seen, now)
             if known is not None:
                 self._take(known, seen, now)
 
@@ -250,7 +250,7 @@ class HangWatch:
             if found.known.doubt:
                 self._answered.add(found.places)
             self._found = None
-            self._forget()
+            self._reset()
 
     def _with_times(self, views: Mapping[int, RankView], now: float) -> dict[int, RankView]:
         """Return the views with each rank's time without activity.

@@ -149,7 +149,7 @@ class RankIdleTimes:
         since = min(before.since, now) if active else before.since
         return before._replace(since=since, moved=before.moved + moved)
 
-    def drop(self, rank: int) -> None:
+    def remove(self, rank: int) -> None:
         """Forget a rank that has ended."""
         self.ranks.pop(rank, None)
 
@@ -157,12 +157,12 @@ class RankIdleTimes:
         """Forget all ranks: others begin."""
         self.ranks.clear()
 
-    def begin_again(self, now: float) -> None:
+    def restart(self, now: float) -> None:
         """Count no time before this."""
         for rank, times in self.ranks.items():
             self.ranks[rank] = times._replace(since=max(times.since, now), still=now)
 
-    def leave_out(self, seconds: float, now: float) -> None:
+    def skip(self, seconds: float, now: float) -> None:
         """Do not count the last seconds: this process had no CPU, and has read no report."""
         for rank, times in self.ranks.items():
             since, still = (min(at + seconds, now) for at in (times.since, times.still))

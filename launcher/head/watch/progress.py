@@ -48,13 +48,13 @@ class Progress:
             case Round():
                 self._hosts, self._ended = event.hosts, False
             case Exit() if event.code and not event.stopped:
-                self._end()
+                self._finish()
             case Lost() if event.host in self._hosts:
-                self._end()
+                self._finish()
             case Alarm(_, "restart", _):
-                self._end()
+                self._finish()
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         """Judge a round that has failed, once."""
         if not self._ended:
             self._ended = True
@@ -67,10 +67,10 @@ class Progress:
             return
         tell = self._loop.call_soon_threadsafe
 
-        def look() -> None:
+        def sample() -> None:
             tell(partial(then, newest(self._policy.checkpoints)))
 
-        system.thread(look)
+        system.thread(sample)
 
     def _on_first(self, found: int) -> None:
         self._newest = max(self._newest, found)

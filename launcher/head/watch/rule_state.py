@@ -47,9 +47,9 @@ class RuleState:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self._pattern = re.compile(rule.expect.encode(), re.MULTILINE)
-        self.begin(0.0)
+        self.start(0.0)
 
-    def begin(self, now: float) -> None:
+    def start(self, now: float) -> None:
         """Restart: workers have been started."""
         self._since = now
         self._last = ""

@@ -70,17 +70,17 @@ class RuleWatch:
         if type(event) is RankOutput:
             self._on_output(event)
         elif type(event) is self._begins:
-            self._begin()
+            self._start_round()
         elif type(event) in {Exit, JobEnded}:
             self._pause()
 
-    def _begin(self) -> None:
+    def _start_round(self) -> None:
         self._pause()
         self._lines.clear()
         for state in self._states:
-            state.begin(self._loop.clock())
+            state.start(self._loop.clock())
         if self._between:
-            self._look_later()
+            self._check_later()
 
     def _pause(self) -> None:
         if self._timer is not None:
@@ -98,11 +98,11 @@ class RuleWatch:
             try:
                 found = self._limit.call(partial(_found, state, event, lines, now))
             except TooSlow:
-                self._drop(state, event.rank)
+                self._stop_rule(state, event.rank)
             else:
                 self._act(state, found)
 
-    def _drop(self, state: RuleState, rank: int) -> None:
+    def _stop_rule(self, state: RuleState, rank: int) -> None:
         """Go on without a rule whose expression takes too long."""
         self._states.remove(state)
         self._log(
@@ -124,13 +124,13 @@ class RuleWatch:
 
     # -- times ------------------------------------------------------------------------------
 
-    def _look_later(self) -> None:
+    def _check_later(self) -> None:
         now = self._loop.clock()
         dues = [state.due for state in self._states]
         self._due = max(now, min([now + self._between, *dues]))
-        self._timer = self._loop.call_later(self._due - now, self._look)
+        self._timer = self._loop.call_later(self._due - now, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Check for overdue lines."""
         now = self._loop.clock()
         late = now - self._due
@@ -139,7 +139,7 @@ class RuleWatch:
                 state.still(late)
             self._act(state, state.missed(now))
         if self._timer is not None:
-            self._look_later()
+            self._check_later()
 
 
 def _found(state: RuleState, event: RankOutput, lines: bytes, now: float) -> list[RuleFinding]:

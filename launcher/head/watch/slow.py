@@ -92,9 +92,9 @@ class SlowWatch:
         self._found, self._action, self._tell = found, action, tell
         self._hosts: dict[str, str] = {}
         self._spans = Spans(self._hosts)
-        self._begin()
+        self._start_round()
 
-    def _begin(self) -> None:
+    def _start_round(self) -> None:
         """Begin again with other workers."""
         self._spans.reset()
         self._steps = Steps()
@@ -111,7 +111,7 @@ class SlowWatch:
         elif type(event) is RanksActive:
             self._on_activity(event, now)
         elif type(event) is Round:
-            self._begin()
+            self._start_round()
         elif type(event) is Exit:
             self._spans.reset()
 

@@ -53,9 +53,9 @@ class StackSampling:
     def __init__(self, timeout: float) -> None:
         """Report ranks that stand still for this number of seconds."""
         self._timeout = timeout
-        self.drop()
+        self.reset()
 
-    def drop(self) -> None:
+    def reset(self) -> None:
         """Forget all: the job works."""
         self._looks: list[Look] = []
         self._seen: dict[int, _Seen] = {}
@@ -64,7 +64,7 @@ class StackSampling:
         self._again = 0.0
         self._loops = Loops(self._timeout)
 
-    def leave_out(self, seconds: float) -> None:
+    def skip(self, seconds: float) -> None:
         """Count nothing of the last seconds."""
         self._looks = [one._replace(at=one.at + seconds) for one in self._looks]
         self._seen = {
@@ -72,7 +72,7 @@ class StackSampling:
             for rank, one in self._seen.items()
         }
         self._judged = self._judged + seconds if self._judged is not None else None
-        self._loops.leave_out(seconds)
+        self._loops.skip(seconds)
 
     def due(self, idle_times: RankIdleTimes, idle: float, now: float) -> float:
         """Return the seconds until the next stack sample, as far as known now.
@@ -84,7 +84,7 @@ class StackSampling:
         """
         longest = max(idle, idle_times.still(now))
         if longest < self._timeout / 2:
-            self.drop()
+            self.reset()
         if not self._looks:
             return self._timeout / 2 - longest
         if self._judged is None:
@@ -95,7 +95,7 @@ class StackSampling:
         over = now + self._timeout - idle
         return (min(again, over) if over > self._judged else again) - now
 
-    def look(self, views: Mapping[int, RankView], now: float) -> WaitExplanation | None:
+    def sample(self, views: Mapping[int, RankView], now: float) -> WaitExplanation | None:
         """Add a sample of all ranks' stacks; return the explanation if the job hangs, or may hang.
 
         The `idle` of each is the time for which it has done nothing.
@@ -108,7 +108,7 @@ class StackSampling:
         before = (long_ago or self._looks)[-1 if long_ago else 0]
         found = judge(before.views, views, self._timeout, now - before.at, stays)
         self._judged, self._working, self._again = now, found.working, found.again
-        return found.hang or self._loops.look(views, found.working, now)
+        return found.hang or self._loops.sample(views, found.working, now)
 
     def _stays(self, views: Mapping[int, RankView], now: float) -> dict[int, Stay]:
         """Return for how long each rank has been where it is."""

@@ -57,18 +57,18 @@ class AddressProbe:
         self._ended = ended
         self._connecting: dict[int, socket.socket] = {}
         self._resolving: dict[int, Resolver] = {}
-        self._timer = loop.call_later(SECONDS, self._end)
+        self._timer = loop.call_later(SECONDS, self._finish)
 
     @property
     def pids(self) -> list[int]:
         """The children that resolve names."""
         return [one.pid for one in self._resolving.values()]
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Try all addresses."""
         for at, address in enumerate(self._candidates):
             self._try(at, address)
-        self._settle()
+        self._finish_if_idle()
 
     def close(self) -> None:
         """End the attempt without a call of `ended`."""
@@ -105,7 +105,7 @@ class AddressProbe:
         self.verdicts[at] = problem
         if not problem:
             self._connect(at, family, target)
-        self._settle()
+        self._finish_if_idle()
 
     def _connect(self, at: int, family: int, target: Target) -> None:
         self.verdicts[at] = NO_ANSWER
@@ -132,13 +132,13 @@ class AddressProbe:
         del self._connecting[at]
         self._loop.remove(one.fileno())
         one.close()
-        self._settle()
+        self._finish_if_idle()
 
-    def _settle(self) -> None:
+    def _finish_if_idle(self) -> None:
         if not self._connecting and not self._resolving:
-            self._end()
+            self._finish()
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         if not self.done:
             self.close()
             self._ended()

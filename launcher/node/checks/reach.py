@@ -73,7 +73,7 @@ class IdentityListener:
             self._loop.remove(self._listener.fileno())
             self._listener.close()
         while self._callers:
-            self._drop(next(iter(self._callers)))
+            self._close_caller(next(iter(self._callers)))
 
     def _accept(self) -> None:
         try:
@@ -85,7 +85,7 @@ class IdentityListener:
             return
         caller.setblocking(False)
         if len(self._callers) >= MOST_CALLERS:
-            self._drop(next(iter(self._callers)))
+            self._close_caller(next(iter(self._callers)))
         self._callers[caller.fileno()] = caller
         self._loop.add_reader(caller.fileno(), partial(self._answer, caller, bytearray()))
 
@@ -95,9 +95,9 @@ class IdentityListener:
         with suppress(OSError):
             if said == self.token[:HALF].encode():
                 caller.send(self.token[HALF:].encode())
-        self._drop(caller.fileno())
+        self._close_caller(caller.fileno())
 
-    def _drop(self, fd: int) -> None:
+    def _close_caller(self, fd: int) -> None:
         self._loop.remove(fd)
         self._callers.pop(fd).close()
 
@@ -126,12 +126,12 @@ class Dials:
         self._ended = ended
         self._verdicts = [NO_ANSWER] * len(dials)
         self._open: dict[int, socket.socket] = {}
-        self._timer = loop.call_later(SECONDS, self._end)
+        self._timer = loop.call_later(SECONDS, self._finish)
         for at in range(len(dials)):
             self._dial(at)
         if not self._open:
             self._timer.cancel()
-            self._timer = loop.call_later(0.0, self._end)
+            self._timer = loop.call_later(0.0, self._finish)
 
     def close(self) -> None:
         """Close all connections without calling `ended`."""
@@ -162,7 +162,7 @@ class Dials:
         self._loop.remove_writer(one.fileno())
         number = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if number:
-            self._settle(at, os.strerror(number).lower())
+            self._record(at, os.strerror(number).lower())
             return
         self._loop.add_reader(one.fileno(), partial(self._answered, at, one, bytearray()))
         with suppress(OSError):  # then there is something to read
@@ -170,16 +170,16 @@ class Dials:
 
     def _answered(self, at: int, one: socket.socket, said: bytearray) -> None:
         if _is_whole(one, said):
-            self._settle(at, "" if said == self._dials[at].token[HALF:].encode() else OTHER)
+            self._record(at, "" if said == self._dials[at].token[HALF:].encode() else OTHER)
 
-    def _settle(self, at: int, verdict: str) -> None:
+    def _record(self, at: int, verdict: str) -> None:
         self._verdicts[at] = verdict
         one = self._open.pop(at)
         self._loop.remove(one.fileno())
         one.close()
         if not self._open:
-            self._end()
+            self._finish()
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         self.close()
         self._ended(tuple(self._verdicts))

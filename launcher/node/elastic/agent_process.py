@@ -181,7 +181,7 @@ class AgentProcess:
         if not fds:
             self._close(self._entry)
             if self._line is None:
-                self._end()
+                self._finish()
             return
         line = system.socket(fileno=fds[0])
         line.setblocking(False)
@@ -222,7 +222,7 @@ class AgentProcess:
         data = _received(line, LIMIT)
         if not data:
             self._close(line)
-            self._end()
+            self._finish()
             return
         *whole, self._rest = (self._rest + data).split(b"\n")
         for one in whole:
@@ -248,7 +248,7 @@ class AgentProcess:
 
     # -- its end ----------------------------------------------------------------------------
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         """Report why the agent has ended: without its own reason, its last line of output."""
         failure = self._failure
         if failure is NO_REASON:

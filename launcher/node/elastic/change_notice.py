@@ -51,7 +51,7 @@ class ChangeNotice:
         elif self._path and not self._made and not self._busy:
             self._call(_make, self._on_made)
 
-    def end(self, then: Callable[[], None]) -> None:
+    def close(self, then: Callable[[], None]) -> None:
         """Remove the file if this node created it, and call `then`; a later call replaces `then`.
 
         It is called even if the file system does not answer.
@@ -83,7 +83,7 @@ class ChangeNotice:
             problem = f"no answer from its file system for {SECONDS:g} s"
         answered(problem)
         if self._then is not None and not self._busy:
-            self.end(self._then)
+            self.close(self._then)
 
     def _on_made(self, problem: str | None) -> None:
         """Handle the answer: "" if the file was made, None if it was there."""

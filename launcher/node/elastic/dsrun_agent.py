@@ -50,7 +50,7 @@ class DsrunAgent:
         self._ports: RoundPorts | None = None
         self._running: set[int] = set()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Join the first round."""
         self._join()
 
@@ -65,7 +65,7 @@ class DsrunAgent:
     def change(self) -> None:
         """Leave the present round, unless this node already waits for the next one."""
         if self._phase is AgentPhase.RUNNING:
-            self._leave()
+            self._leave_round()
         elif self._phase is AgentPhase.FINISHED:
             self._join()
 
@@ -73,7 +73,7 @@ class DsrunAgent:
         """Leave the round if a worker has failed."""
         self._running.discard(local)
         if code and self._phase is AgentPhase.RUNNING:
-            self._leave()
+            self._leave_round()
 
     def workers_gone(self) -> None:
         """Join the next round, unless all workers have ended with code 0."""
@@ -88,7 +88,7 @@ class DsrunAgent:
         self._phase = AgentPhase.IDLE
         self._release()
 
-    def _leave(self) -> None:
+    def _leave_round(self) -> None:
         self._phase = AgentPhase.STOPPING
         self._listener.stop_requested(signal.SIGTERM)
 

@@ -64,9 +64,9 @@ class NodeRounds:
         self._notice = ChangeNotice(how, setup.workdir, self._note, calls)
         self.agent = make_agent(loop, setup, start, self)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the agent."""
-        self.agent.begin()
+        self.agent.start()
 
     @property
     def agents(self) -> Sequence[int]:
@@ -86,7 +86,7 @@ class NodeRounds:
 
     def workers_gone(self) -> None:
         """Record that this round's workers are gone; start those of the next one if they wait."""
-        self._notice.end(self._queue.later(self._state.workers_gone))
+        self._notice.close(self._queue.later(self._state.workers_gone))
 
     def stop(self) -> None:
         """Start no further round."""
@@ -96,7 +96,7 @@ class NodeRounds:
         """End the agent; call `then` once the notice of a change is gone."""
         self.stop()
         self.agent.close()
-        self._notice.end(then)
+        self._notice.close(then)
 
     def _on_round(self, body: bytes) -> None:
         self._queue.put(self._state.round_formed, messages.unpack(messages.Start, body))
@@ -144,11 +144,11 @@ class NodeRounds:
         """Tell the workers that there will be another round soon."""
         self._notice.give(self._queue.later(self._owner.signal_came))
 
-    def end_notice(self) -> None:
+    def close_notice(self) -> None:
         """Take the notice back."""
         self.workers_gone()
 
-    def end(self, reason: str) -> None:
+    def finish(self, reason: str) -> None:
         """Ask the run to end."""
         self._queue.put(self._owner.rounds_ended, reason)
 

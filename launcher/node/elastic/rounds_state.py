@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         def pids(self) -> Sequence[int]:
             """The pids of the agent's processes among this process's children."""
 
-        def begin(self) -> None:
+        def start(self) -> None:
             """Get ready for the first round."""
 
         def form(self, start: Start, /) -> None:
@@ -107,10 +107,10 @@ if TYPE_CHECKING:
         def give_notice(self) -> None:
             """Tell the workers that there will be another round soon."""
 
-        def end_notice(self) -> None:
+        def close_notice(self) -> None:
             """Take the notice back; `RoundsState.workers_gone` follows."""
 
-        def end(self, reason: str) -> None:
+        def finish(self, reason: str) -> None:
             """Ask the run to end, for this reason, "" if all workers ended well."""
 
 
@@ -225,7 +225,7 @@ class RoundsState:
         if self.phase is RoundsPhase.REQUESTED:
             # The agent leaves the round before its workers were started: they end at once.
             self.phase = RoundsPhase.JOINING
-            self._end_all(number)
+            self._report_all_ended(number)
 
     def round_finished(self) -> None:
         """Report a finished round to the runner, which ends the job after all nodes' reports."""
@@ -240,7 +240,7 @@ class RoundsState:
         self.stop()
         if failure is not None:
             self._do.send(frames.AGENT_FAILED, failure)
-        self._do.end(failure.reason if failure else "")
+        self._do.finish(failure.reason if failure else "")
 
     # -- the workers ------------------------------------------------------------------------
 
@@ -252,10 +252,10 @@ class RoundsState:
     def not_started(self, number: int) -> None:
         """Tell the agent that no worker of this round was started: this signal stopped it."""
         if not self._over:
-            self._end_all(number)
-            self._do.end_notice()
+            self._report_all_ended(number)
+            self._do.close_notice()
 
-    def _end_all(self, number: int) -> None:
+    def _report_all_ended(self, number: int) -> None:
         """Report to the agent that a signal has ended all workers of the round."""
         for local in range(self._workers):
             self._do.agent.ended(local, -number)

@@ -54,9 +54,9 @@ class TorchAgent:
         """The agent's process."""
         return [] if self._process is None else [self._process.pid]
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the process."""
-        self._begin_round(None)
+        self._start_round(None)
         try:
             self._process = AgentProcess(self._loop, self._command, self, self._workers)
         except (SpawnFailed, OSError) as error:
@@ -64,7 +64,7 @@ class TorchAgent:
 
     def form(self, start: Start) -> None:
         """Tell the agent its place in a round."""
-        self._begin_round(start)
+        self._start_round(start)
         if self._process is not None:
             self._process.form(
                 {
@@ -107,11 +107,11 @@ class TorchAgent:
 
     def close(self) -> None:
         """End the process."""
-        self._begin_round(None)
+        self._start_round(None)
         if self._process is not None:
             self._process.close()
 
-    def _begin_round(self, start: Start | None) -> None:
+    def _start_round(self, start: Start | None) -> None:
         self._forming = start
         self._held, self._ended_well, self._stopped = None, 0, False
 
@@ -126,7 +126,7 @@ class TorchAgent:
 
     def _replace(self) -> None:
         self.close()
-        self.begin()
+        self.start()
 
     # -- decisions of the process (`AgentListener`) -------------------------------------------
 

@@ -91,7 +91,7 @@ def python_files(folder: str) -> dict[str, int] | None:
     folders, seen, deadline = [""], 0, system.monotonic() + SECONDS
     while folders:
         below = folders.pop()
-        inside, files, others = _look(folder, below)
+        inside, files, others = _scan(folder, below)
         folders += inside
         found |= files
         seen += others
@@ -101,7 +101,7 @@ def python_files(folder: str) -> dict[str, int] | None:
     return found
 
 
-def _look(top: str, below: str) -> tuple[list[str], dict[str, int], int]:
+def _scan(top: str, below: str) -> tuple[list[str], dict[str, int], int]:
     """Return the folders in a folder, its Python files, and the number of other entries.
 
     A folder with data counts as empty; links to folders are not followed.

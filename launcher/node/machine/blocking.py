@@ -91,7 +91,7 @@ class ChildCall:
         self.data = bytearray()
         self.given_up = False
         loop.add_reader(self._fd, self._read)
-        self._timer = loop.call_later(seconds, self._give_up)
+        self._timer = loop.call_later(seconds, self._cancel)
 
     @property
     def asking(self) -> bool:
@@ -106,11 +106,11 @@ class ChildCall:
     def close(self) -> None:
         """Kill the child, and give no answer."""
         self._answered = None
-        self._give_up()
+        self._cancel()
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         self.given_up = self.given_up or self.asking
-        self._end()
+        self._finish()
 
     def _read(self) -> None:
         try:
@@ -119,12 +119,12 @@ class ChildCall:
             return
         self.data += block
         if not block:
-            self._end(bytes(self.data))
+            self._finish(bytes(self.data))
         elif self.data.endswith(STAYS):
             self._timer.cancel()
             self._tell(bytes(self.data))
 
-    def _end(self, data: bytes = b"") -> None:
+    def _finish(self, data: bytes = b"") -> None:
         if self._fd < 0:
             return
         self._timer.cancel()

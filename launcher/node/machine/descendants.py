@@ -26,7 +26,7 @@ GIVE_UP = 30.0
 """Seconds after SIGKILL until a process that does not end is reported and left to the kernel."""
 
 
-def end(spared: Collection[int] = ()) -> set[int]:
+def kill_all(spared: Collection[int] = ()) -> set[int]:
     """Stop all descendants until no new one appears, then kill them.
 
     A process that escapes becomes a child of this process, which later reaps it.
@@ -65,7 +65,7 @@ def sweep(spared: Collection[int] = ()) -> list[int]:
     processes.reap()
     while left := [pid for pid in processes.children() if pid not in spared]:
         if not known.issuperset(left):
-            known = end(spared).union(left)
+            known = kill_all(spared).union(left)
         ours = [pid for pid in left if processes.send(pid, signal.SIGKILL)]
         patience = max(0.0, last - system.monotonic())
         if not ours or system.sigtimedwait({signal.SIGCHLD}, patience) is None:

@@ -75,11 +75,11 @@ class DeviceQuestion:
 
     def _fork(self) -> None:
         try:
-            self._call = self._calls.wait(call_in_child(self._ask), SECONDS, self._end)
+            self._call = self._calls.wait(call_in_child(self._ask), SECONDS, self._finish)
         except OSError:
             self._answer(())
 
-    def _end(self, data: bytes) -> None:
+    def _finish(self, data: bytes) -> None:
         rows = read_json(data) if data.endswith(b"]") else []
         self._answer(tuple(DeviceUsage(*row) for row in rows))
 

@@ -164,7 +164,7 @@ class JobEnder:
         self._numbers: tuple[int, ...] = (order.number,)
         self._timer = loop.call_later(order.grace, self._kill_launchers)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Send the first signal to the node launchers, which then stop their workers."""
         found = list(find(self._order.job_id))
         self._launchers = launchers(found)
@@ -176,7 +176,7 @@ class JobEnder:
             one.send(self._order.number)
             one.send(signal.SIGCONT)
         self._wake_guards()
-        self._look()
+        self._advance()
 
     def close(self) -> None:
         """Stop without an outcome, and without changes."""
@@ -189,7 +189,7 @@ class JobEnder:
 
     def _watch(self, one: JobProcess) -> None:
         self._running[one.pid] = one
-        self._loop.add_reader(one.fd, partial(self._end_of, one))
+        self._loop.add_reader(one.fd, partial(self._on_exit, one))
 
     def _sweep(self) -> bool:
         """Signal new processes; return whether there were any."""
@@ -204,14 +204,14 @@ class JobEnder:
             new = True
         return new
 
-    def _end_of(self, one: JobProcess) -> None:
+    def _on_exit(self, one: JobProcess) -> None:
         self._loop.remove(one.fd)
         one.close()
         del self._running[one.pid]
         self._gone.append(one.text)
-        self._look()
+        self._advance()
 
-    def _look(self) -> None:
+    def _advance(self) -> None:
         """Finish if no process is left; send the current signal to newly forked ones."""
         if not self._running and not any(self._sweep() for _ in range(SWEEPS)):
             self._finish()

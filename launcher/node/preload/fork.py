@@ -102,7 +102,7 @@ class Fork:
         self._await(MOST)
         return started(spec, self.pid, ours)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """End the fork if it is not a worker; without a known pid, it ends on its own."""
         if self.phase is ForkPhase.WAITING:
             processes.send(self.pid, signal.SIGKILL)

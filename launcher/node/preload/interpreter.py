@@ -112,7 +112,7 @@ def renewed(program: CommandProgram, fresh: Mapping[str, Any]) -> Callable[[], o
     sys.orig_argv[:] = program.words
     sys.argv[:] = program.words[2:]
     sys.path[:0] = program.folders
-    _forget_folders()
+    _clear_folder_caches()
     _renew_stdin()
     _renew_modules()
     for name in [one for one in sys.modules if one.startswith(f"{__package__}")]:
@@ -126,7 +126,7 @@ def renewed(program: CommandProgram, fresh: Mapping[str, Any]) -> Callable[[], o
     return functools.partial(_run, program.code, main)
 
 
-def _forget_folders() -> None:
+def _clear_folder_caches() -> None:
     """Make module searches read folders again, as `importlib.invalidate_caches` does."""
     for path, finder in list(sys.path_importer_cache.items()):
         if finder is None:

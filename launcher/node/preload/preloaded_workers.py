@@ -44,7 +44,7 @@ class PreloadedWorkers:
         self._next: Preloader | None = None
         self.waiting = False
         if not (self._task.workers.preload and setup.usable):
-            self._leave(kept)
+            self._keep(kept)
             return
         wanted = request(setup)
         why = misfit(kept, wanted) if kept is not None else ""
@@ -61,7 +61,7 @@ class PreloadedWorkers:
             self._next = made
             self._tell(why)
 
-    def _leave(self, kept: Preloader | None) -> None:
+    def _keep(self, kept: Preloader | None) -> None:
         """Use no preloader, and leave a kept one to the next run of a held node."""
         if kept is not None and self._task.held:
             self._next = kept
@@ -91,7 +91,7 @@ class PreloadedWorkers:
         def settled() -> None:
             assert self._preloader is not None
             if path := _changed(self._preloader):
-                self._preloader.give_up(path)
+                self._preloader.fail(path)
             self._preloader.when_ready(count, ready)
 
         if self._preloader is None:
@@ -126,26 +126,26 @@ class PreloadedWorkers:
         """Stop starting workers."""
         self.waiting = False
         if self._preloader is not None:
-            self._preloader.dismiss()
+            self._preloader.cancel_forks()
 
     def on_reaped(self, reaped: Collection[int]) -> None:
         """Record children of this process that have ended."""
         for one in self._all():
             one.on_reaped(reaped)
 
-    def end(self, then: Callable[[], None]) -> None:
+    def finish(self, then: Callable[[], None]) -> None:
         """Stop the processes that no later run needs, and call `then` once they are gone."""
         self.waiting = False
         if self._preloader is None:
             then()
         elif self._task.held:
-            self._preloader.dismiss(then)
+            self._preloader.cancel_forks(then)
         else:
             self._preloader.close(then)
 
     def close(self) -> None:
         """Stop the processes that no later run needs."""
-        self.end(lambda: None)
+        self.finish(lambda: None)
 
     def _all(self) -> list[Preloader]:
         return [one for one in (self._preloader, self._next) if one is not None]

@@ -94,7 +94,7 @@ class Preloader:
         try:
             process, self._line = (start or started)(request)
         except (SpawnFailed, OSError) as error:
-            self.give_up(f"the preloader was not started: {error}")
+            self.fail(f"the preloader was not started: {error}")
             return
         self._watch(process)
 
@@ -120,7 +120,7 @@ class Preloader:
         self._then, self._wanted = then, count
         if self.phase is PreloaderPhase.READY:
             self._ask()
-        self._settle()
+        self._advance()
 
     def take(self, spec: WorkerSpec, path: Sequence[bytes] = ()) -> Process | None:
         """Return this worker, started from a waiting fork; None if there is no such fork.
@@ -130,7 +130,7 @@ class Preloader:
         while waiting := self._waiting():
             first = waiting[0]
             if first.stopped:
-                self._end_stopped(first)
+                self._kill_stopped(first)
                 continue
             process = first.order(spec, path)
             if process is not None:
@@ -139,12 +139,12 @@ class Preloader:
             self._forks.remove(first)
         return None
 
-    def _end_stopped(self, one: Fork) -> None:
+    def _kill_stopped(self, one: Fork) -> None:
         """End a fork that would not become a worker."""
         self.note(f"a fork for a worker was stopped (pid {one.pid}); killed")
         self._dying.add(one.pid)
         self._forks.remove(one)
-        one.end()
+        one.stop()
 
     def on_reaped(self, reaped: Collection[int]) -> None:
         """Record children of this process that have ended."""
@@ -155,17 +155,17 @@ class Preloader:
             one.close()
         if self._pid in reaped:
             self._pid = 0
-            self.give_up(self._last_words())
+            self.fail(self._last_words())
         self._report_gone()
 
-    def dismiss(self, gone: Callable[[], None] | None = None) -> None:
+    def cancel_forks(self, gone: Callable[[], None] | None = None) -> None:
         """End all waiting forks, drop the calls for them, and call `gone` once they have ended."""
         if self.phase is not PreloaderPhase.STARTING:
             self._cancel_timer()
         self._then, self._wanted, self._gone = None, 0, gone
         self._dying.update(one.pid for one in self._waiting())
         for one in self._forks:
-            one.end()
+            one.stop()
         self._forks = [one for one in self._forks if one.phase is fork.ForkPhase.ORDERED]
         self._await_gone(self._loop.clock() + descendants.GIVE_UP)
 
@@ -174,15 +174,15 @@ class Preloader:
         if self.phase is not PreloaderPhase.UNUSABLE:
             self.phase = PreloaderPhase.CLOSED
         self._kill()
-        self.dismiss(gone)
+        self.cancel_forks(gone)
 
-    def give_up(self, problem: str) -> None:
+    def fail(self, problem: str) -> None:
         """Become unusable for this reason, and make the waiting call."""
         if self.phase in {PreloaderPhase.UNUSABLE, PreloaderPhase.CLOSED}:
             return
         self.phase, self.problem = PreloaderPhase.UNUSABLE, problem
         then = self._then
-        self.dismiss()
+        self.cancel_forks()
         self._kill()
         if then is not None:
             then()
@@ -206,7 +206,7 @@ class Preloader:
         if self.phase is not PreloaderPhase.STARTING:
             return
         if problem := counted.check():
-            self.give_up(problem)
+            self.fail(problem)
         else:
             self._timer = self._loop.call_later(progress.EVERY, lambda: self._check(counted))
 
@@ -221,7 +221,7 @@ class Preloader:
         except (OSError, ValueError, IndexError, KeyError, TypeError):
             message = None
         if message is None:
-            self.give_up(self._last_words())
+            self.fail(self._last_words())
         elif self.phase is PreloaderPhase.STARTING:
             self._on_imported(message)
 
@@ -231,12 +231,12 @@ class Preloader:
         failed = next((f"{name}: {text}" for name, text in imported.failed.items()), "")
         unsafe = imported.unsafe and f"forking is not safe after their import: {imported.unsafe}"
         if problem := failed or unsafe:
-            self.give_up(problem)
+            self.fail(problem)
             return
         self._cancel_timer()
         self.phase, self.imported = PreloaderPhase.READY, imported
         self._ask()
-        self._settle()
+        self._advance()
 
     def _read(self, pipe: OutputPipe) -> None:
         """Keep the last output of the process, for a failure."""
@@ -268,9 +268,9 @@ class Preloader:
             for first in range(0, lacking, BATCH):
                 self._ask_for(min(BATCH, lacking - first))
         except ConnectionError:
-            self.give_up(self._last_words())
+            self.fail(self._last_words())
         except OSError as error:
-            self.give_up(f"the preloader was not asked to fork: {error}")
+            self.fail(f"the preloader was not asked to fork: {error}")
 
     def _ask_for(self, count: int) -> None:
         assert self._line is not None
@@ -287,13 +287,13 @@ class Preloader:
         if one.phase is fork.ForkPhase.CLOSED and one in self._forks:
             self._forks.remove(one)
             if not one.pid:
-                self.give_up("the preloader could not fork")
-        self._settle()
+                self.fail("the preloader could not fork")
+        self._advance()
 
     def _remark(self, text: str) -> None:
         self.note(text)  # the note of the present user
 
-    def _settle(self) -> None:
+    def _advance(self) -> None:
         """Make the waiting call if nothing is left to wait for; else set the limit."""
         if self._then is None or self.phase is PreloaderPhase.STARTING:
             return
@@ -307,7 +307,7 @@ class Preloader:
     def _limit_forks(self) -> None:
         if self._timer is None:
             text = f"the preloader did not fork within {FORK_LIMIT:.0f} s"
-            self._timer = self._loop.call_later(FORK_LIMIT, lambda: self.give_up(text))
+            self._timer = self._loop.call_later(FORK_LIMIT, lambda: self.fail(text))
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

@@ -42,7 +42,7 @@ def problem(known: Collection[int]) -> str:
     Thread pools of OpenMP and BLAS libraries are ended first: they start again when they are used.
     Descriptors in `known` do not matter.
     """
-    _end_pools()
+    _stop_pools()
     files = [fd for fd in sorted(open_files()) if fd not in known]
     return _device(files) or _connection(files) or _shared_memory() or _child() or _thread()
 
@@ -61,7 +61,7 @@ def counted_cpus(environment: Mapping[bytes, bytes]) -> list[int] | None:
     return sorted(os.sched_getaffinity(0))
 
 
-def _end_pools() -> None:
+def _stop_pools() -> None:
     """End the threads of pools that can be ended.
 
     GNU's OpenMP does not survive a fork with a pool, but gives it up if asked. OpenBLAS ends its

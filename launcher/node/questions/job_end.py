@@ -23,7 +23,7 @@ class JobEndAnswers(NodeAnswers):
     def ask(self, ask: EndJob, reply: Callable[[EndedJob], None], /) -> None:
         ending = JobEnder(self.context.loop, ask, reply)
         self._endings.append(ending)
-        ending.begin()
+        ending.start()
 
     def close(self) -> None:
         super().close()

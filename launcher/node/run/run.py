@@ -93,7 +93,7 @@ class GroupNews:
 
     def input_taken(self, size: int) -> None:
         """Allow the runner to send so many more bytes of standard input."""
-        self._pass_on(frames.pack_count(frames.INPUT_ACK, size))
+        self._pass_on(frames.pack_credit(frames.INPUT_ACK, size))
 
     def worker_exited(self, process: Process) -> None:
         """Tell the state that a worker has ended."""
@@ -151,7 +151,7 @@ class NodeRun:
         self._specs = WorkerSpecs(self._setup, self._note)
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
-        self._preloaded = self._begin_preload(kept)
+        self._preloaded = self._start_preload(kept)
         context = ServiceContext(
             loop, self._setup, self._specs, send, self._note, self._on_service_stop
         )
@@ -225,7 +225,7 @@ class NodeRun:
         """
         self._queue.put(self._state.started, start, looks=looks)
 
-    def end_leftovers(self) -> list[int]:
+    def stop_leftovers(self) -> list[int]:
         """Kill processes that this job has left; return those that other ended jobs have left.
 
         A node that has come back to a job has another node launcher than before.
@@ -261,7 +261,7 @@ class NodeRun:
                 raise frames.BadFrame("there are no rounds")
             self._rounds.handlers[kind](body)
         elif kind == frames.CREDIT and self._group is not None:
-            self._group.grant(frames.unpack_count(body))
+            self._group.grant(frames.unpack_credit(body))
         elif kind == frames.INPUT:
             self._queue.put(self._state.input_came, body)
         else:
@@ -279,7 +279,7 @@ class NodeRun:
         how = number, grace
         self._queue.put(self._state.stopped, *how, reason=reason, delivered=delivered)
 
-    def abandon(self, reason: str) -> None:
+    def stop_without_runner(self, reason: str) -> None:
         """Continue without the runner: stop the workers and discard their output."""
         if self._group is not None:
             self._group.grant(frames.MOST)
@@ -301,7 +301,7 @@ class NodeRun:
 
     # -- workers ----------------------------------------------------------------------------
 
-    def _begin_preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
+    def _start_preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
         """Start the imports of a preloader while the other nodes prepare."""
         if not self.task.workers.preload and kept is None:
             return None
@@ -348,20 +348,20 @@ class NodeRun:
         assert self._preloaded is not None
         return self._preloaded
 
-    def begin_rounds(self, start: messages.Start) -> None:
+    def start_rounds(self, start: messages.Start) -> None:
         """Start the agent of an elastic job."""
         from ..elastic.rounds import NodeRounds
 
         told = self._send, self._state, self._calls, self._queue
         self._rounds = NodeRounds(self._loop, self._setup, start, *told)
-        self._rounds.begin()
+        self._rounds.start()
 
     def preload(self, start: messages.Start) -> None:
         """Prepare the preloader for these workers."""
         then = partial(self._queue.put, self._state.preloaded, start)
         self.preloader.prepare(len(start.slots), then)
 
-    def settle(self, start: messages.Start) -> None:
+    def flush_signals(self, start: messages.Start) -> None:
         """Start the workers once earlier signals, and their consequences here, were handled."""
         self._starting()
         self._queue.put(self._queue.put, self._state.workers_due, start)
@@ -405,7 +405,7 @@ class NodeRun:
         If an engine or a scheduler kills all processes of a job one by one, the last ones run
         without their guard for a moment.
         """
-        others = self.end_leftovers()
+        others = self.stop_leftovers()
         if others:
             self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
 
@@ -442,9 +442,9 @@ class NodeRun:
         )
         self._group.stop(signal.SIGKILL, 0)
 
-    def end_preloader(self) -> None:
+    def finish_preloader(self) -> None:
         """Close the preloader, or keep the part that a later run needs."""
-        self.preloader.end(self._queue.later(self._state.preloader_gone))
+        self.preloader.finish(self._queue.later(self._state.preloader_gone))
 
     def release(self) -> None:
         """Close all its resources."""

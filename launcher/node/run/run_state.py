@@ -112,19 +112,19 @@ if TYPE_CHECKING:
 
         @property
         def rounds(self) -> RunningRounds:
-            """The rounds, since `begin_rounds`."""
+            """The rounds, since `start_rounds`."""
 
         @property
         def preloader(self) -> RunningPreloader:
             """The preloader, if the run has one."""
 
-        def begin_rounds(self, start: Start) -> None:
+        def start_rounds(self, start: Start) -> None:
             """Start the agent of an elastic job."""
 
         def preload(self, start: Start) -> None:
             """Prepare the preloader for these workers; `NodeRunState.preloaded` follows."""
 
-        def settle(self, start: Start) -> None:
+        def flush_signals(self, start: Start) -> None:
             """Act on signals that wait for each other; that may stop the run.
 
             `NodeRunState.workers_due` follows.
@@ -154,7 +154,7 @@ if TYPE_CHECKING:
         def close_rounds(self) -> None:
             """Close the agent; `NodeRunState.rounds_closed` follows once no notice is left."""
 
-        def end_preloader(self) -> None:
+        def finish_preloader(self) -> None:
             """Close it, or keep what a later run needs; `NodeRunState.preloader_gone` follows."""
 
         def release(self) -> None:
@@ -220,7 +220,7 @@ class NodeRunState:
         self.phase, self.looks = NodeRunPhase.RUNNING, looks
         if self._elastic:
             self._rounds = RoundsCourse.OPEN
-            self._do.begin_rounds(start)
+            self._do.start_rounds(start)
         else:
             self.workers_requested(start)
 
@@ -230,12 +230,12 @@ class NodeRunState:
             self._workers = WorkersCourse.WAITING
             self._do.preload(start)
         else:
-            self._do.settle(start)
+            self._do.flush_signals(start)
 
     def preloaded(self, start: Start) -> None:
         """Start these workers: the preloader is ready for them."""
         self._workers = WorkersCourse.NONE
-        self._do.settle(start)
+        self._do.flush_signals(start)
 
     def workers_due(self, start: Start) -> None:
         """Start these workers now, unless the run was stopped."""
@@ -243,9 +243,9 @@ class NodeRunState:
             self._workers = WorkersCourse.RUNNING
             early, self._early = self._early, []
             self._do.start_group(start, early)
-            self._look()
+            self._look_for_leftovers()
 
-    def _look(self) -> None:
+    def _look_for_leftovers(self) -> None:
         """Look for leftovers once the first workers were started."""
         if self.looks:
             self.looks = False
@@ -319,7 +319,7 @@ class NodeRunState:
         if self._workers is WorkersCourse.RUNNING:
             self._do.group.stop(number, grace, delivered=delivered)
         else:
-            self._end_workers()
+            self._finish_workers()
 
     def rounds_ended(self, reason: str) -> None:
         """Stop at once, as no round follows; the reason is "" if all workers succeeded."""
@@ -334,9 +334,9 @@ class NodeRunState:
             self._do.rounds.workers_gone()
         else:
             self._unended += end.left
-            self._end_workers()
+            self._finish_workers()
 
-    def _end_workers(self) -> None:
+    def _finish_workers(self) -> None:
         was, last, self.phase = self.phase, self._last, NodeRunPhase.DISMISSING
         self._workers = WorkersCourse.NONE
         if was is NodeRunPhase.RUNNING and last is not None:
@@ -344,14 +344,14 @@ class NodeRunState:
             if last.failed:
                 self._do.find_failures()
                 return
-        self._dismiss()
+        self._finish_rounds()
 
     def failures_found(self, details: FailureDetails) -> None:
         """Continue with the end, which reports these details."""
         self._details = details
-        self._dismiss()
+        self._finish_rounds()
 
-    def _dismiss(self) -> None:
+    def _finish_rounds(self) -> None:
         """Close the agent of an elastic job, if there is one, and then end the run."""
         if self._rounds is RoundsCourse.NONE:
             self._finish()
@@ -367,7 +367,7 @@ class NodeRunState:
         """End the run once the preloader is gone, unless that is kept."""
         self.phase = NodeRunPhase.DISMISSING
         if self._preloads:
-            self._do.end_preloader()
+            self._do.finish_preloader()
         else:
             self.preloader_gone()
 

@@ -30,7 +30,7 @@ class Probes(NodeService):
         asked, loop = messages.unpack(messages.Probe, body), self.context.loop
         probe = AddressProbe(loop, asked.candidates, asked.port, self._answer)
         self._probes.append(probe)
-        probe.begin()
+        probe.start()
 
     def close(self) -> None:
         """Give no more answers."""

@@ -186,7 +186,7 @@ class NodeServices:
                 self._close(row.name)
             due = row.time in {OpeningTime.STARTED, OpeningTime.EACH_START}
             if due and row.applies(self._task):
-                begin = partial(self._begin, row, start, group)
+                begin = partial(self._start, row, start, group)
                 if seconds := row.delay(self._task):
                     self._timers[row.name] = self._context.loop.call_later(seconds, begin)
                 else:
@@ -235,7 +235,7 @@ class NodeServices:
             self._opened[row.name] = row.open(self._context)
         return self._opened[row.name]
 
-    def _begin(self, row: ServiceDoor, start: Start, group: WorkerGroup) -> None:
+    def _start(self, row: ServiceDoor, start: Start, group: WorkerGroup) -> None:
         self._open(row).started(start, group)
 
     def _close(self, name: str) -> None:

@@ -68,7 +68,7 @@ class QueueLines(NodeService):
 
     def receive(self, body: bytes) -> None:
         """Pass on an answer; an empty one closes all lines of that worker."""
-        number, text = frames.unpack_answer(body)
+        number, text = frames.unpack_shard_answer(body)
         line = self._lines.get(number)
         if line is None:
             return
@@ -89,7 +89,9 @@ class QueueLines(NodeService):
     def ask(self, line: _WorkerLine, text: bytes) -> None:
         """Send a request to the runner."""
         worker = line.worker
-        self.context.send(frames.pack_ask(worker.rank, worker.generation, line.number, text))
+        self.context.send(
+            frames.pack_shard_request(worker.rank, worker.generation, line.number, text)
+        )
 
     def add(self, line: _WorkerLine) -> int:
         """Add a line; return its number."""

@@ -83,7 +83,7 @@ class Commands:
         if len(self._commands) >= MOST:
             self._report(command.id, NOT_STARTED, f"{MOST} commands are running already")
             return
-        over = partial(self._over, command.id)
+        over = partial(self._on_over, command.id)
         try:
             self._commands[command.id] = RunningCommand(self._loop, command, self._send, over)
         except OSError as error:
@@ -101,7 +101,7 @@ class Commands:
             command.grant(UNLIMITED)
             command.stop(signal.SIGTERM)
 
-    def _over(self, number: int, code: int, hint: str) -> None:
+    def _on_over(self, number: int, code: int, hint: str) -> None:
         del self._commands[number]
         self._report(number, code, hint)
         if not self._commands:
@@ -114,7 +114,7 @@ class Commands:
     # -- frames; those for a command that has just ended come too late ------------------------
 
     def _on_input(self, body: bytes) -> None:
-        number, data = frames.unpack_for(body)
+        number, data = frames.unpack_numbered(body)
         if number in self._commands:
             self._commands[number].feed(data)
 
@@ -211,7 +211,7 @@ class RunningCommand:
         self._close_input()
         for timer in self._timers:
             timer.cancel()
-        self._settle()
+        self._finish_if_drained()
 
     # -- output ------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class RunningCommand:
         """Allow `size` more bytes of output."""
         self._credit += size
         self._watch_outputs()
-        self._settle()
+        self._finish_if_drained()
 
     def _watch_outputs(self) -> None:
         for stream, fd in self._outputs.items():
@@ -235,9 +235,11 @@ class RunningCommand:
         if not data:
             self._loop.remove(fd)
             system.close(self._outputs.pop(stream))
-            self._settle()
+            self._finish_if_drained()
             return
-        self._send(frames.pack_for(frames.EXEC_OUTPUT, self._command.id, bytes([stream]) + data))
+        self._send(
+            frames.pack_numbered(frames.EXEC_OUTPUT, self._command.id, bytes([stream]) + data)
+        )
         self._credit -= len(data)
         if self._credit <= 0:
             for other in self._outputs.values():
@@ -301,7 +303,7 @@ class RunningCommand:
         if number != signal.SIGKILL:
             self._timers.append(self._loop.call_later(GRACE, lambda: self.stop(signal.SIGKILL)))
 
-    def _settle(self) -> None:
+    def _finish_if_drained(self) -> None:
         """Report its end once all its output has been sent."""
         if self._end is None:
             return
@@ -317,7 +319,7 @@ class RunningCommand:
                 _, fd = self._outputs.popitem()
                 self._loop.remove(fd)
                 system.close(fd)
-            self._settle()
+            self._finish_if_drained()
 
     def _report(self) -> None:
         assert self._end is not None

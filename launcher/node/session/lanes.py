@@ -75,23 +75,23 @@ class Lanes:
         Raises:
             BadFrame: the frame is not valid.
         """
-        number, data = frames.unpack_for(body)
+        number, data = frames.unpack_numbered(body)
         if number in self._lanes:
             self._lanes[number].feed(data)
         elif data and number > self._newest:  # an older number is of a lane that has just ended
             self._newest = number
-            self._signals.settle()
+            self._signals.flush()
             if not (self._closing or self._leaving):
                 self._open(number).feed(data)
 
     def _open(self, number: int) -> Lane:
-        lane = Lane(self._loop, number, self._link, partial(self._over, number))
+        lane = Lane(self._loop, number, self._link, partial(self._on_over, number))
         self._lanes[number] = lane
         lane.start()
         self._signals.started()
         return lane
 
-    def _over(self, number: int) -> None:
+    def _on_over(self, number: int) -> None:
         del self._lanes[number]
         if not self._lanes:
             self._ended()
@@ -104,7 +104,7 @@ class Lanes:
 
     def _on_drained(self) -> None:
         for lane in self._lanes.values():
-            lane.go_on()
+            lane.resume()
 
     def on_signal(self, number: int, *, delivered: bool, ends: bool) -> None:
         """Handle a scheduler's signal to this node.
@@ -156,7 +156,7 @@ class Lane:
             guard = spawn(WorkerSpec(0, argv, dict(os.environb), b".", keep_stdin=True))
         except (SpawnFailed, OSError) as error:
             self._errors, self._code = str(error).encode("utf-8", "replace"), NOT_STARTED
-            self._settle()
+            self._finish_if_drained()
             return
         self.pid = guard.pid
         self._stdin, self._stdout, self._stderr = guard.stdin, guard.stdout, guard.stderr
@@ -177,7 +177,7 @@ class Lane:
     def close(self) -> None:
         """Close its line, and resume reading: a link that stays full must not block its end."""
         self.feed(b"")
-        self.go_on()
+        self.resume()
 
     def _write(self) -> None:
         if self._stdin < 0:
@@ -205,16 +205,16 @@ class Lane:
         data = self._read_from(self._stdout)
         if data is None:
             return
-        self._link.send(frames.pack_for(frames.FROM_LANE, self._number, data))
+        self._link.send(frames.pack_numbered(frames.FROM_LANE, self._number, data))
         if not data:
             self._loop.remove(self._stdout)
             system.close(self._stdout)
             self._stdout = -1
-            self._settle()
+            self._finish_if_drained()
         elif self._link.pending > FULL:
             self._loop.remove(self._stdout)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume reading, as nothing waits on the link."""
         if self._stdout >= 0:
             self._loop.add_reader(self._stdout, self._read)
@@ -249,9 +249,9 @@ class Lane:
         if self._stderr >= 0:
             self._read_errors()
         self._close_errors()
-        self._settle()
+        self._finish_if_drained()
 
-    def _settle(self) -> None:
+    def _finish_if_drained(self) -> None:
         """Report its end once the guard has ended, and all output has been passed on."""
         if self._code is None or self._stdout >= 0:
             return

@@ -44,7 +44,7 @@ class Preparation:
         self._calls = Calls(loop)
         self._call: ChildCall | None = None
 
-    def begin(self, task: NodeJob, done: Callable[[FileFindings], None]) -> None:
+    def start(self, task: NodeJob, done: Callable[[FileFindings], None]) -> None:
         """Start the checks for a task; `done` is called once, with the findings."""
         self._task = task
         self._done = done
@@ -57,7 +57,7 @@ class Preparation:
         try:
             called = write_in_child(partial(file_checks.write, task, self._devices))
         except OSError as error:
-            self._refuse(f"cannot start a process for the pre-start checks: {reason(error)}")
+            self._fail(f"cannot start a process for the pre-start checks: {reason(error)}")
             return
         self._call = self._calls.wait(called, LIMIT, self._on_end)
 
@@ -70,10 +70,10 @@ class Preparation:
         """Handle the end of children, given the wait status of each by pid."""
         self._calls.on_reaped(reaped)
 
-    def settle(self) -> None:
+    def cancel(self) -> None:
         """Reject the task if its checks are in progress: the runner no longer needs them."""
         if self.making:
-            self._refuse("the pre-start checks were abandoned")
+            self._fail("the pre-start checks were abandoned")
 
     def close(self) -> None:
         """Stop checks in progress without a result."""
@@ -86,12 +86,12 @@ class Preparation:
         if self._call is not None:
             self._call.close()
 
-    def _end(self, found: FileFindings) -> None:
+    def _finish(self, found: FileFindings) -> None:
         self._stop()
         self._done(found)
 
-    def _refuse(self, why: str) -> None:
-        self._end(FileFindings((why,), file_checks.environment_of(self._task), ""))
+    def _fail(self, why: str) -> None:
+        self._finish(FileFindings((why,), file_checks.environment_of(self._task), ""))
 
     def _tell(self) -> None:
         self._send(
@@ -110,13 +110,13 @@ class Preparation:
             found = file_checks.restored(last)
             if self._call is not None and data.endswith(STAYS):
                 found, self._call = found._replace(release=self._call.close), None
-            self._end(file_checks.with_devices(found, self._task, self._devices))
+            self._finish(file_checks.with_devices(found, self._task, self._devices))
         elif isinstance(last, dict):
             raise RuntimeError(last["raised"])
         elif data or not self._said:
-            self._refuse(f"pre-start checks were killed while checking {self._place}")
+            self._fail(f"pre-start checks were killed while checking {self._place}")
         else:
-            self._refuse(
+            self._fail(
                 f"no answer from {self._place} for {LIMIT:g} s: repair its file system"
                 " (disk, server, mount), or start without this node"
             )

@@ -74,7 +74,7 @@ class Session:
         self._link.when_drained(self._on_cleared)
         self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
         self._checks = Preparation(loop, self._send)
-        self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START yet"))
+        self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._close("no START yet"))
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
         """Return the handler of each kind of frame; it puts the frame in the queue."""
@@ -115,9 +115,9 @@ class Session:
         **kwargs: P.kwargs,
     ) -> None:
         """Report an event to the state, after the events in progress."""
-        self._queue.put(lambda: happened(self._look(), *args, **kwargs))
+        self._queue.put(lambda: happened(self._snapshot(), *args, **kwargs))
 
-    def _look(self) -> SessionSnapshot:
+    def _snapshot(self) -> SessionSnapshot:
         """Return the facts for the next decision."""
         run, services = self._run, self._side_services
         supervision = run.task.supervision if run is not None else None
@@ -160,21 +160,21 @@ class Session:
             raise frames.BadFrame("JOB while workers run")
         if self._state.phase is not SessionPhase.SERVING:
             raise frames.BadFrame("JOB for a node launcher that is exiting")
-        self._checks.settle()
+        self._checks.cancel()
         if self._run is not None:
             self._run.close()
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._heartbeats.lease = task.lease
         if self._heartbeats.beating:  # this tells the runner that the checks have started
             self._heartbeats.beat()
-        self._checks.begin(task, partial(self._on_checked, task))
+        self._checks.start(task, partial(self._on_checked, task))
 
     def _on_checked(self, task: messages.NodeJob, found: FileFindings) -> None:
         """Prepare the run, and send HELLO; each JOB gets a HELLO, which may list problems."""
         kept = None if self._run is None else self._run.kept
         self._unsent = []  # notes before HELLO would be of the previous run
         signals = self._signals
-        told = signals.settle, signals.started, self._show_life
+        told = signals.flush, signals.started, self._show_life
         around = RunContext(kept, self._apart, *told, self._queue)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
         if task.part and self._peers:
@@ -186,7 +186,7 @@ class Session:
         self._heartbeats.count_anew()
         if task.held:  # START may be long in coming
             self._guard.keep_alive(self._loop, task.stillness)
-            self._begin_beats()
+            self._start_beats()
 
     def _on_start(self, body: bytes) -> None:
         start, run = messages.unpack(messages.Start, body), self._run
@@ -195,7 +195,7 @@ class Session:
         if run.phase is not NodeRunPhase.PREPARED:
             raise frames.BadFrame("a second START")
         self._start_timer.cancel()
-        self._signals.settle()
+        self._signals.flush()
         self._queue.put(self._start, start)
 
     def _start(self, start: messages.Start) -> None:
@@ -247,7 +247,7 @@ class Session:
         if kind == frames.EXEC and not self._heartbeats.lease:
             from ...control import command_messages
 
-            self._begin_without_job(messages.unpack(command_messages.ExecCommand, body).lease)
+            self._start_without_job(messages.unpack(command_messages.ExecCommand, body).lease)
         self._side_services.handlers[kind](body)
 
     def _on_lease_without_job(self, body: bytes) -> None:
@@ -256,12 +256,12 @@ class Session:
 
         lease = messages.unpack(role_messages.Lease, body).seconds
         if not self._heartbeats.lease:
-            self._begin_without_job(lease)
+            self._start_without_job(lease)
 
-    def _begin_without_job(self, lease: float) -> None:
+    def _start_without_job(self, lease: float) -> None:
         self._heartbeats.lease = lease
         self._guard.keep_alive(self._loop, lease)
-        self._begin_beats()
+        self._start_beats()
 
     def _on_question(self, body: bytes) -> None:
         """Answer a question; the code for that is imported for the first one."""
@@ -276,16 +276,16 @@ class Session:
 
     # -- the runner's silence ---------------------------------------------------------------
 
-    def _give_up(self, reason: str) -> None:
+    def _close(self, reason: str) -> None:
         self._link.close()
         self._on_lost(reason)
 
     def _on_beat(self, _body: bytes) -> None:
         """Answer the first beat with our own: the runner uses its nodes now, or later."""
         if self._heartbeats.lease and not self._heartbeats.beating:
-            self._begin_beats()
+            self._start_beats()
 
-    def _begin_beats(self) -> None:
+    def _start_beats(self) -> None:
         self._start_timer.cancel()
         self._heartbeats.beat()
 
@@ -294,7 +294,7 @@ class Session:
 
     def _on_silence(self, reason: str) -> None:
         self.tell_why(reason)  # this arrives if the network is only slow
-        self._give_up(reason)
+        self._close(reason)
 
     def _show_life(self) -> None:
         """Send due heartbeats while workers are being started, when the loop does not run."""
@@ -320,7 +320,7 @@ class Session:
     # -- signals ----------------------------------------------------------------------------
 
     def _on_stop(self, body: bytes) -> None:
-        self._checks.settle()
+        self._checks.cancel()
         stop, run = messages.unpack(messages.Stop, body), self._run
         if run is None:
             self._send(messages.pack(frames.DONE, messages.Done((), {})))
@@ -414,10 +414,10 @@ class Session:
         if self._run is not None:
             self._run.stop(number, grace, reason=reason, delivered=delivered)
 
-    def abandon_run(self, reason: str) -> None:
+    def stop_without_runner(self, reason: str) -> None:
         """Stop the workers, and discard their output."""
         if self._run is not None:
-            self._run.abandon(reason)
+            self._run.stop_without_runner(reason)
 
     def close_services(self) -> None:
         """Close commands and lanes."""
@@ -432,7 +432,7 @@ class Session:
         if self._questions is not None:
             self._questions.close()
         if self._run is not None and (self._run.looks or not self._looked):
-            self._run.end_leftovers()  # a run without workers has not looked for leftovers
+            self._run.stop_leftovers()  # a run without workers has not looked for leftovers
 
     def let_stay(self) -> None:
         """Tell the guard to leave the run's remaining processes alone."""

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         ) -> None:
             """Stop the workers, as `NodeRun.stop` does."""
 
-        def abandon_run(self, reason: str) -> None:
+        def stop_without_runner(self, reason: str) -> None:
             """Stop the workers, and discard their output."""
 
         def close_services(self) -> None:
@@ -126,15 +126,15 @@ class SessionState:
         if now.services:
             self._do.close_services()
         if self.phase is SessionPhase.CLEARING:
-            self._end(now)
+            self._finish(now)
             return
         if not now.ended:
             self.code = LOST
         if now.active:
             self.phase = SessionPhase.LEAVING
-            self._do.abandon_run(f"lost contact with the runner: {reason}")
+            self._do.stop_without_runner(f"lost contact with the runner: {reason}")
         else:
-            self._end(now)
+            self._finish(now)
 
     def runner_ended(self, now: SessionSnapshot, code: int | None) -> None:
         """Kill the active run, and leave, because the runner has ended the session.
@@ -149,7 +149,7 @@ class SessionState:
             self.phase = SessionPhase.DISMISSED
             self._do.stop_run(signal.SIGKILL, 0.0)
         else:
-            self._end(now)
+            self._finish(now)
 
     def signal_heard(self, now: SessionSnapshot, number: int) -> None:
         """Report a scheduler's signal to the runner before the worker exits that it explains.
@@ -165,7 +165,7 @@ class SessionState:
 
         With `delivered`, the workers have already received it.
         """
-        if self._leave(now, _reason(number), number):
+        if self._serve_no_other(now, _reason(number), number):
             self._do.stop_run(number, now.grace, delivered=delivered)
 
     def guard_died(self, now: SessionSnapshot) -> None:
@@ -177,11 +177,11 @@ class SessionState:
         if self.phase is SessionPhase.DISMISSED:
             return
         self.code, reason = LOST, "its guard was killed"
-        if self._leave(now, reason, signal.SIGKILL):
+        if self._serve_no_other(now, reason, signal.SIGKILL):
             grace = now.grace if now.by_engine else 0
             self._do.stop_run(signal.SIGTERM, grace, reason=reason)
 
-    def _leave(self, now: SessionSnapshot, reason: str, number: int) -> bool:
+    def _serve_no_other(self, now: SessionSnapshot, reason: str, number: int) -> bool:
         """Accept no other run; return whether a run must be stopped, or else end the session."""
         if self.phase is SessionPhase.DISMISSED:
             return False
@@ -190,7 +190,7 @@ class SessionState:
         if now.active:
             self.phase = SessionPhase.LEAVING
         else:
-            self._end(now)
+            self._finish(now)
         return now.active
 
     def run_ended(self, now: SessionSnapshot) -> None:
@@ -201,18 +201,18 @@ class SessionState:
             self._do.spare(now.stuck)
         if not now.open:
             self._do.tell_left()
-            self._end(now)
+            self._finish(now)
         elif self.phase is SessionPhase.DISMISSED:
-            self._end(now)
+            self._finish(now)
         elif self.phase is SessionPhase.LEAVING and now.held:
-            self._end(now)  # the runner keeps the line for runs that this session cannot serve
+            self._finish(now)  # the runner keeps the line for runs that this session cannot serve
 
     def cleared(self, now: SessionSnapshot) -> None:
         """Continue the end: commands and lanes have ended, or all messages have been sent."""
         if self.phase is SessionPhase.CLEARING:
-            self._end(now)
+            self._finish(now)
 
-    def _end(self, now: SessionSnapshot) -> None:
+    def _finish(self, now: SessionSnapshot) -> None:
         """End the session once nothing runs beside its runs, and all messages have been sent."""
         over = not now.services and not now.unsent
         self.phase = SessionPhase.OVER if over else SessionPhase.CLEARING

@@ -93,7 +93,7 @@ class SignalDeduplicator:
         """Return whether this signal has just arrived from outside, and needs no forwarding."""
         return self._recent(number) is not None
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Act on all signals so far and forget them: workers that start now have received none."""
         for number in self.all_undecided():
             self._decide(number)

@@ -117,7 +117,7 @@ class _Supervisor:
         for number in numbers:
             self._stopping = number != signal.SIGKILL
             if number == signal.SIGKILL:
-                descendants.end()
+                descendants.kill_all()
             elif self._status is None:
                 processes.send(self._pid, number, group=True)
                 processes.send(self._pid, signal.SIGCONT, group=True)

@@ -42,7 +42,7 @@ def changes(
         _compare(found, entry, placed.get(entry.path), tree)
     names = {entry.path for entry in wanted}
     for path, old in placed.items():
-        now = tree.look(path) if path not in names else None
+        now = tree.entry(path) if path not in names else None
         if now is not None and untouched(old, now, tree):
             found.delete.append(old)
             _note_source(found, old)
@@ -52,7 +52,7 @@ def changes(
 
 
 def _compare(found: Changes, entry: ManifestEntry, old: PlacedEntry | None, tree: Tree) -> None:
-    now = tree.look(entry.path)
+    now = tree.entry(entry.path)
     ours = old is not None and now is not None and untouched(old, now, tree)
     if old is not None and ours:
         _note_source(found, old)

@@ -137,7 +137,7 @@ def complete(folder: SyncFolder) -> None:
 
 
 def _delete(tree: Tree, old: PlacedEntry) -> None:
-    now = tree.look(old.path)
+    now = tree.entry(old.path)
     if now is None or not untouched(old, now, tree):
         return
     if old.kind == FOLDER:
@@ -166,7 +166,7 @@ def _check_folder(tree: Tree, path: str) -> None:
     Raises:
         OSError: the path is no folder, or is a link.
     """
-    found = tree.look(path) if path else None
+    found = tree.entry(path) if path else None
     if path and (found is None or found.kind != FOLDER):
         link = found is not None and found.kind == LINK
         why = LINK_FAULT if link else os.strerror(errno.ENOTDIR)

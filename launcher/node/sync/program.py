@@ -175,7 +175,7 @@ def _probe(request: SyncRequest) -> bytes:
 
 def _named(path: str, tree: Tree) -> str:
     """Name the obstacle, and say if it is a link, which is not obvious."""
-    found = tree.look(path)
+    found = tree.entry(path)
     return f"{path} (a link)" if found is not None and found.kind == LINK else path
 
 

@@ -45,15 +45,15 @@ class Tree:
         """Return the place of a path of the manifest."""
         return os.path.join(self._root, from_wire(path))
 
-    def look(self, path: str) -> TreeEntry | None:
+    def entry(self, path: str) -> TreeEntry | None:
         """Return the entry at a path, None for nothing; below a link there is nothing."""
         parent = path.rpartition("/")[0]
         if parent not in self._folders:
-            found = self.look(parent)
+            found = self.entry(parent)
             self._folders[parent] = found is not None and found.kind == FOLDER
-        return self._look(path) if self._folders[parent] else None
+        return self._read(path) if self._folders[parent] else None
 
-    def _look(self, path: str) -> TreeEntry | None:
+    def _read(self, path: str) -> TreeEntry | None:
         try:
             status = os.lstat(self.at(path))
         except (FileNotFoundError, NotADirectoryError):

@@ -293,7 +293,7 @@ class WorkerGroup:
         """Report an event to the state, after the events in progress."""
 
         def tell() -> None:
-            happened(self._look(), *args, **kwargs)
+            happened(self._snapshot(), *args, **kwargs)
             self._alarm.set(self._state.due)
 
         self._queue.put(tell)
@@ -301,7 +301,7 @@ class WorkerGroup:
     def _changed(self) -> None:
         self._handle(self._state.changed)
 
-    def _look(self) -> GroupSnapshot:
+    def _snapshot(self) -> GroupSnapshot:
         """Return the facts for the next decision; children are read from /proc only if needed."""
         now, state = self._loop.clock(), self._state
         children = self._children() if state.looks(now) else ()
@@ -324,7 +324,7 @@ class WorkerGroup:
     def kill(self, pids: Collection[int], *, below: bool) -> None:
         """Kill these children; with `below`, first all processes below this one."""
         if below:
-            self._handle(self._state.were_killed, descendants.end(self._excluded()))
+            self._handle(self._state.were_killed, descendants.kill_all(self._excluded()))
         for pid in pids:
             self.signal(pid, signal.SIGKILL)
 
@@ -332,7 +332,7 @@ class WorkerGroup:
         """Report the processes that a successful job leaves running."""
         self._listener.orphans_stopped(self_ending.names(pids))
 
-    def end(self, left: Sequence[int]) -> None:
+    def finish(self, left: Sequence[int]) -> None:
         """Close all streams; the group has ended once its logs are written."""
         self._close_streams()
         if self._logs is None:

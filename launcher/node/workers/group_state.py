@@ -98,7 +98,7 @@ if TYPE_CHECKING:
         def tell_left(self, pids: Sequence[int]) -> None:
             """Report the processes that a successful job leaves running."""
 
-        def end(self, left: Sequence[int]) -> None:
+        def finish(self, left: Sequence[int]) -> None:
             """End the group; `left` are the processes that remain."""
 
 
@@ -147,7 +147,7 @@ class GroupState:
         self._on_time(now)
         event()
         if not was_busy:
-            self._settle(now)
+            self._finish_if_idle(now)
 
     @property
     def due(self) -> float | None:
@@ -217,7 +217,7 @@ class GroupState:
         if self._drain_until is not None and self._drain_until <= now.time:
             self._stop_draining(now)
         elif self.phase is GroupPhase.KILLING:
-            self._end(now.children)
+            self._finish(now.children)
         else:
             self._kill(now)
 
@@ -257,7 +257,7 @@ class GroupState:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _settle(self, now: GroupSnapshot) -> None:
+    def _finish_if_idle(self, now: GroupSnapshot) -> None:
         """End the group if no orphan and no unread output is left."""
         left = [pid for pid in now.children if pid not in self._foreign]
         if self.phase is GroupPhase.ENDED:
@@ -265,7 +265,7 @@ class GroupState:
         if left and not self.may_stay():
             self._sweep(left, now)
         elif not now.writes:
-            self._end(sorted(self._foreign.intersection(now.children)))
+            self._finish(sorted(self._foreign.intersection(now.children)))
         elif self._drain_until is None and not self._waits(now):
             self._drain_until = now.time + DRAIN
 
@@ -276,7 +276,7 @@ class GroupState:
     def _stop_draining(self, now: GroupSnapshot) -> None:
         self._drain_until = None
         if not self._waits(now):
-            self._end(sorted(self._foreign))
+            self._finish(sorted(self._foreign))
 
     def _sweep(self, left: Sequence[int], now: GroupSnapshot) -> None:
         """Stop the leftovers of the workers: SIGTERM, a short pause, SIGKILL."""
@@ -296,6 +296,6 @@ class GroupState:
             self._told = True
             self._do.tell_left(pids)
 
-    def _end(self, left: Sequence[int]) -> None:
+    def _finish(self, left: Sequence[int]) -> None:
         self.phase = GroupPhase.ENDED
-        self._do.end(left)
+        self._do.finish(left)

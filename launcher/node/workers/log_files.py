@@ -81,7 +81,7 @@ class LogFiles:
     def close(self) -> None:
         """Close the files of the last round."""
         for one in self._writers:
-            one.abandon()
+            one.detach()
         while self._in_memory:
             system.close(self._in_memory.pop())
 

@@ -85,13 +85,13 @@ class LogWriter:
             if ready([line.fileno()], self._patience / CHECKS):
                 break
         else:
-            self._give_up(self._silent)
+            self._stop_logging(self._silent)
             return
         message = line.recv(_MESSAGE)
         if not message:
-            self._give_up(_KILLED)
+            self._stop_logging(_KILLED)
         elif problem := log_process.problem(message):
-            self.abandon()
+            self.detach()
             raise problem
 
     @property
@@ -128,7 +128,7 @@ class LogWriter:
         self._then = then
         self._send()
 
-    def abandon(self) -> None:
+    def detach(self) -> None:
         """Stop using the process, which exits by itself if it can."""
         line, self._line = self._line, None
         if line is None:
@@ -147,7 +147,7 @@ class LogWriter:
             return
         self.pid = 0
         if self._written:
-            self._over()
+            self._on_over()
 
     # -- records ----------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class LogWriter:
             self._expect(loop)
             return
         except OSError as error:
-            self._give_up(_KILLED if isinstance(error, ConnectionError) else reason(error))
+            self._stop_logging(_KILLED if isinstance(error, ConnectionError) else reason(error))
             return
         loop.remove_writer(line.fileno())
         if self._then is not None:
@@ -198,7 +198,7 @@ class LogWriter:
         except BlockingIOError:
             return
         except ConnectionError:  # the process ended with unread records
-            self._give_up(_KILLED)
+            self._stop_logging(_KILLED)
             return
         if message:
             self._note(message.decode("utf-8", "surrogateescape"))
@@ -207,9 +207,9 @@ class LogWriter:
             self._loop.remove(self._line.fileno())
             self._written = True
             if not self.pid:
-                self._over()
+                self._on_over()
         else:
-            self._give_up(_KILLED)
+            self._stop_logging(_KILLED)
 
     def _expect(self, loop: Loop) -> None:
         """Start to watch for a lack of progress."""
@@ -220,7 +220,7 @@ class LogWriter:
     def _check(self, loop: Loop) -> None:
         self._missed += 1
         if self._missed > CHECKS:
-            self._give_up(self._silent)
+            self._stop_logging(self._silent)
         else:
             self._timer = loop.call_later(self._patience / CHECKS, partial(self._check, loop))
 
@@ -228,18 +228,18 @@ class LogWriter:
     def _silent(self) -> str:
         return f"nothing could be written for {self._patience:g} s"
 
-    def _give_up(self, why: str) -> None:
+    def _stop_logging(self, why: str) -> None:
         """Kill the process, and continue without logs."""
         path = os.path.commonpath([path for one in self._paths.values() for path in one.values()])
         self._note(f"{path}: {why}; the logs end here")
         self.given_up = True
         if self.pid:
             processes.send(self.pid, signal.SIGKILL)
-        self._over()
+        self._on_over()
         self._on_room()
 
-    def _over(self) -> None:
-        self.abandon()
+    def _on_over(self) -> None:
+        self.detach()
         then, self._then = self._then, None
         if then is not None:
             then()

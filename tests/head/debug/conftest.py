@@ -30,7 +30,7 @@ class Desk:
         self.job = job
         self.run = job.prepare(debug=policy)
         observe(self.run)
-        self.run.begin()
+        self.run.start()
         job.step()
         job.begin_workers(self.run)
         self.lines = job.said()
@@ -72,7 +72,7 @@ class Desk:
     def prints(self, number: int, data: bytes, stream: int = 1) -> None:
         """Have the program of an editor print something."""
         body = bytes([stream]) + data
-        self.job.node("n0").says(frames.pack_for(frames.EXEC_OUTPUT, number, body))
+        self.job.node("n0").says(frames.pack_numbered(frames.EXEC_OUTPUT, number, body))
         self.job.step()
 
     def exits(self, number: int, code: int = 0) -> None:
@@ -83,7 +83,7 @@ class Desk:
 
     def close(self) -> None:
         """Leave, and have the job end."""
-        self.run.handle(RunState.end)
+        self.run.handle(RunState.finish)
         self.job.go(1.0)  # a lost node may be explained
         self.job.tell_end(self.run)
         for one in self.editors:

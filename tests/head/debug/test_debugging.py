@@ -35,7 +35,7 @@ def begun(job: FakeFleet, policy: DebugPolicy) -> Run:
     """Return a run of these nodes whose workers are to begin."""
     run = job.prepare(debug=policy)
     observe(run)
-    run.begin()
+    run.start()
     job.step()
     job.said()
     return run

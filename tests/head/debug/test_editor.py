@@ -27,7 +27,9 @@ def inputs(desk: Desk) -> int:
     """How many bytes the program was sent since the last time."""
     desk.job.step()
     node = desk.job.node("n0")
-    new = [frames.unpack_for(body) for kind, body in node.received if kind == frames.EXEC_INPUT]
+    new = [
+        frames.unpack_numbered(body) for kind, body in node.received if kind == frames.EXEC_INPUT
+    ]
     node.received.clear()
     return sum(len(data) for _, data in new)
 

@@ -36,11 +36,11 @@ def test_messages_are_shown_and_kept_until_the_terminal_is_left_and_then_kept() 
     console.log("connecting")
     console.log("details", "debug")
     console.status("2 of 4 ready")
-    console.leave(lambda: left.append(True))
+    console.close_screen(lambda: left.append(True))
     console.log("lost n1 \x1b[2J", "warning")
     console.status("")
     console.print_report("it has ended")
-    console.leave(lambda: left.append(True))
+    console.close_screen(lambda: left.append(True))
     assert screen.calls == [("log", "connecting", "info"), ("status", "2 of 4 ready"), ("finish",)]
     assert kept == ["connecting", "lost n1 \\x1b[2J"]
     assert left == [True, True]

@@ -38,7 +38,7 @@ def test_a_folder_says_what_the_job_is(environ: dict[str, str], tmp_path: Path) 
     assert [one.stat().st_mode & 0o777 for one in private] == [0o700] * 3
     assert (path / "job.json").stat().st_mode & 0o777 == 0o600
     (one,) = job_folder.find(job_folder.root(environ))
-    assert (one.path, one.about, one.end) == (str(path), about(), None)
+    assert (one.path, one.about, one.ending) == (str(path), about(), None)
 
 
 def test_no_two_jobs_share_a_folder(environ: dict[str, str]) -> None:
@@ -64,7 +64,7 @@ def test_a_job_that_has_ended_says_how(environ: dict[str, str]) -> None:
     path = kept(environ)
     job_folder.finish(str(path), end(3))
     (one,) = job_folder.find(job_folder.root(environ))
-    assert (one.end, one.state) == (end(3), JobState.ENDED)
+    assert (one.ending, one.state) == (end(3), JobState.ENDED)
 
 
 def test_states(environ: dict[str, str]) -> None:
@@ -164,7 +164,7 @@ def test_so_is_an_end_that_is_damaged(environ: dict[str, str], changed: dict[str
     fields = {**end(3)._asdict(), **changed}
     (path / "end.json").write_text(json.dumps({"version": job_folder.VERSION, "is": fields}))
     (one,) = job_folder.find(job_folder.root(environ))
-    assert (one.end, one.state) == (None, JobState.DAMAGED)
+    assert (one.ending, one.state) == (None, JobState.DAMAGED)
     assert one.damage.startswith("end.json: ")
 
 

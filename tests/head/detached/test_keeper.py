@@ -47,7 +47,7 @@ def test_all_that_is_printed_and_happens_is_kept(folder: Path) -> None:
     lost = events.Lost("n1", "gone", survived=True)
     keeper.on_event(lost)
     ending = Ending("j", report())
-    keeper.end(ending)
+    keeper.finish(ending)
     found = journal.entries((folder / "journal").read_bytes())
     assert [(one.kind, one.at) for one in found] == [
         (journal.MESSAGE, 0.0),
@@ -60,7 +60,7 @@ def test_all_that_is_printed_and_happens_is_kept(folder: Path) -> None:
     assert found[2][3:] == (b"wor", 1, "n0", "")
     known = job_folder.open_folder(str(folder))
     assert known is not None
-    end = known.end
+    end = known.ending
     assert end is not None
     assert (end.code, end.text, end.report) == (ending.code, ending.text, ending.data)
     assert (end.last, end.unkept) == ("1| words", "")
@@ -69,7 +69,7 @@ def test_all_that_is_printed_and_happens_is_kept(folder: Path) -> None:
 def test_of_a_job_that_could_not_start_nothing_stays(folder: Path) -> None:
     keeper, _ = keeper_of(folder)
     keeper.message("connecting")
-    keeper.end(Ending("j", NodeError("no route")))
+    keeper.finish(Ending("j", NodeError("no route")))
     assert not folder.exists()
 
 
@@ -77,7 +77,7 @@ def test_old_folders_go_at_the_end(folder: Path) -> None:
     old = kept({"XDG_STATE_HOME": str(folder.parents[2])}, 1)
     keeper, _ = keeper_of(folder)
     keeper.on_event(START)
-    keeper.end(Ending("j", report()))
+    keeper.finish(Ending("j", report()))
     assert folder.exists()
     assert not old.exists(), "it has ended in 1970"
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_kept_is_told_once_and_at_the_end(tmp_path: Path) -> None
     assert text.startswith(f"cannot save the output of this job in {folder} (no such file")
     os.mkdir(folder)  # noqa: PTH102
     (folder / "job.json").touch()
-    keeper.end(Ending("j", report()))
+    keeper.finish(Ending("j", report()))
     assert '"unkept": "no such file or directory"' in (folder / "end.json").read_text()
 
 
@@ -119,8 +119,8 @@ def test_who_waits_for_a_job_whose_folder_was_removed_hears_how_it_has_ended(
     wait_for((folder / "journal").exists, "a journal")
     removed = (folder / gone).resolve()
     shutil.rmtree(removed) if removed.is_dir() else removed.unlink()
-    keeper.end(Ending("j", report(failures=[failure(code=7)])))
-    end = waited_for.end
+    keeper.finish(Ending("j", report(failures=[failure(code=7)])))
+    end = waited_for.ending
     assert end is not None
     assert (end.code, end.unkept) == (7, unkept)
     (again,) = job_folder.find(str(folder.parent))

@@ -142,7 +142,7 @@ def test_who_cannot_be_spared_is_let_go_later_and_who_is_over_not_at_all() -> No
 def test_who_has_been_let_go_and_is_on_the_list_again_is_reached_with_its_new_slots() -> None:
     job = Members()
     job.take("n0", "n1")
-    job.nodes[2].end(Done((), {}))
+    job.nodes[2].finish(Done((), {}))
     job.membership.gone(job.nodes[2])
     assert job.did[-1] != ("begin", "n2")
     assert job.take("n0", "n1", "n2", slots=5) == [("begin", "n2")]
@@ -155,7 +155,7 @@ def test_who_is_on_the_list_again_before_it_has_left_is_reached_then() -> None:
     job = Members()
     job.take("n0", "n1")
     job.take("n0", "n1", "n2")
-    job.nodes[2].end(Done((), {}))
+    job.nodes[2].finish(Done((), {}))
     job.membership.gone(job.nodes[2])
     assert job.did == [("begin", "n2")]
 
@@ -170,6 +170,6 @@ def test_who_was_lost_and_is_on_the_list_again_is_looked_for() -> None:
 
 def test_where_there_is_no_list_nobody_comes_back_by_itself() -> None:
     job = Members()
-    job.nodes[2].end(Done((), {}))
+    job.nodes[2].finish(Done((), {}))
     job.membership.gone(job.nodes[2])
     assert (job.did, job.membership.next()) == ([], None)

@@ -80,10 +80,10 @@ def test_a_lost_node_is_probed_again_when_it_is_back() -> None:
     played.points.find([0, 1, 2])
     for node in (1, 2):
         played.points.answered(node, ALL)
-    played.points.forget(2)
+    played.points.remove(2)
     assert played.points.find([0, 1, 2]) is None
     assert played.sent[1:] == [(0, (2,))]
-    played.points.forget(0)
+    played.points.remove(0)
     assert played.points.find([0, 1]) is None
     assert played.sent[2:] == [(0, (1,))]
 
@@ -91,7 +91,7 @@ def test_a_lost_node_is_probed_again_when_it_is_back() -> None:
 def test_an_answer_of_before_the_first_node_was_lost_counts_no_more() -> None:
     played = Played()
     played.points.find([0, 1])
-    played.points.forget(0)
+    played.points.remove(0)
     assert played.points.find([0, 1]) is None
     assert len(played.sent) == 1, "one probe at a time"
     assert played.points.answered(1, NONE)
@@ -115,7 +115,7 @@ def test_an_answer_for_a_port_that_is_no_longer_used_does_not_count() -> None:
 def test_a_node_that_still_probes_another_is_probed_after_that() -> None:
     played = Played()
     played.points.find([0, 1, 2])
-    played.points.forget(0)
+    played.points.remove(0)
     assert played.points.find([1, 2]) is None
     assert len(played.sent) == 1
     assert played.points.answered(2, ALL)
@@ -137,7 +137,7 @@ def test_an_answer_that_nobody_waits_for_is_ignored() -> None:
     played = Played()
     assert not played.points.answered(1, ALL)
     played.points.find([0, 1])
-    played.points.forget(1)
+    played.points.remove(1)
     assert not played.points.answered(1, NONE)
     assert played.points.find([0, 1]) is None, "it is probed anew"
 

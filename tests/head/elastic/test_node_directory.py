@@ -28,7 +28,7 @@ def test_nodes_go_by_their_number() -> None:
 
 
 def test_a_round_may_begin_when_all_of_its_nodes_have_passed() -> None:
-    assert [table().may_begin(members) for members in ([0], [0, 1])] == [True, False]
+    assert [table().may_start(members) for members in ([0], [0, 1])] == [True, False]
 
 
 def test_without_an_elastic_plan_every_size_is_allowed() -> None:

@@ -27,7 +27,7 @@ class Table:
     def fits(self, size: int) -> bool:
         return not self._even or size % 2 == 0
 
-    def may_begin(self, _members: Sequence[int]) -> bool:
+    def may_start(self, _members: Sequence[int]) -> bool:
         return True
 
     def addresses(self, number: int) -> Sequence[str]:

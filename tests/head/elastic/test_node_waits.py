@@ -35,7 +35,7 @@ def test_it_waits_once_and_in_vain() -> None:
 def test_a_round_ends_the_wait() -> None:
     played = PlayedWait(30.0)
     played.shortage.wait(2)
-    played.shortage.end()
+    played.shortage.cancel()
     played.clock.go(60)
     assert not played.ends
     assert played.shortage.wait(0), "the next one is another"
@@ -56,7 +56,7 @@ class PlayedDelay:
         self.over = 0
         self.said: list[str] = []
         self.delay = ScaleUpDelay(self.clock.timers, seconds, self.end, self.said.append)
-        self.delay.begin()
+        self.delay.start()
 
     def end(self) -> None:
         self.over += 1
@@ -79,14 +79,14 @@ def test_it_is_over_in_time() -> None:
 def test_output_ends_it() -> None:
     played = PlayedDelay()
     played.delay.wait(2)
-    played.delay.end()
+    played.delay.finish()
     played.clock.go(100)
     assert (played.over, played.delay.left) == (1, 0.0)
 
 
 def test_output_that_nothing_waits_for_ends_it_for_those_to_come() -> None:
     played = PlayedDelay()
-    played.delay.end()
+    played.delay.finish()
     assert (played.over, played.delay.left) == (0, 0.0)
 
 
@@ -94,7 +94,7 @@ def test_another_round_begins_it_anew() -> None:
     played = PlayedDelay()
     played.delay.wait(2)
     played.clock.go(30)
-    played.delay.begin()
+    played.delay.start()
     assert not played.delay.awaited
     played.clock.go(59)
     assert (played.over, round(played.delay.left)) == (0, 1)

@@ -59,7 +59,7 @@ def test_nothing_is_watched_once_it_has_ended() -> None:
     present.watch(clock.timers, 5.0, lambda: late.append(5))
     present.watch(clock.timers, 9.0, lambda: late.append(9))
     clock.go(6.0)
-    present.end()
+    present.cancel()
     clock.go(6.0)
     assert late == [5]
 

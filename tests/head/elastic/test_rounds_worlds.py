@@ -93,9 +93,9 @@ class World(Job):
         for nodes in (self.here, self.joined, self.round):
             nodes.discard(node)
 
-    def end_too_few(self) -> None:
+    def stop_too_few(self) -> None:
         assert len(self.here) < self.least
-        super().end_too_few()
+        super().stop_too_few()
         self.over = True
 
     # -- what happens ---------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class World(Job):
             *[self.come] * 20,
             *[self.work] * 4,
             *[self.arrive_again] * 2,
-            *(self.lose, self.shut_up, self.limit, self.remove, self.pass_time),
+            *(self.lose_some_node, self.shut_up, self.limit, self.remove, self.pass_time),
         )
         self.chance.choice(acts)()
         self.clock.settle()
@@ -155,7 +155,7 @@ class World(Job):
             self.over = True
             self.close()
 
-    def lose(self) -> None:
+    def lose_some_node(self) -> None:
         spare = len(self.here) > self.least or self.limits.wait or self.chance.random() < 0.1
         if self.here and spare:
             node = self.chance.choice(sorted(self.here))

@@ -164,7 +164,7 @@ def test_a_node_that_reaches_no_address_is_left_out(fleet_of: FleetOf) -> None:
 def test_a_node_that_is_given_up_for_good_is_not_reached_again(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.run.handle(lambda _run: job.made[0].drop(3, "it is of no use", for_good=True))
+    job.run.handle(lambda _run: job.made[0].lose(3, "it is of no use", for_good=True))
     assert job.round("n2")["nodes"] == 2
     job.fleet.go(60)
     assert [3] not in job.fleet.backend.started

@@ -30,7 +30,7 @@ def start(fleet: FakeFleet, updates: HostUpdates | None = None) -> Run:
     )
     if updates is not None:
         host_watch.watch(run)
-    run.begin()
+    run.start()
     fleet.step()
     assert isinstance(run.state.restarts, RunnerRounds)
     fleet.ready(run)

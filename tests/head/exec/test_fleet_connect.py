@@ -24,7 +24,7 @@ class Played:
         job.backend.absent |= set(absent)
         self.said: list[str] = []
         self.fleet_connect = FleetConnect(job.fleet, job.connect, 60.0)
-        self.fleet_connect.begin(self._failed, lambda: self.said.append("ready"))
+        self.fleet_connect.start(self._failed, lambda: self.said.append("ready"))
         job.step()
 
     def _failed(self, node: NodeConnection, cause: str) -> None:
@@ -61,5 +61,5 @@ def test_the_end_of_the_engine_and_giving_up_are_causes(fleet_of: FleetOf) -> No
     job.emit(EngineEnded("no such partition", 69, killed=False))
     assert played.said == ["n0: no such partition", "n1: no such partition", "ready"]
     other = Played(fleet_of("n0", "n1", connect=False), "n1")
-    other.fleet_connect.give_up("stopped")
+    other.fleet_connect.cancel("stopped")
     assert other.said == ["n1: stopped", "ready"]

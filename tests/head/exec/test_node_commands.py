@@ -38,7 +38,7 @@ class Played:
 
     def begin(self, *argv: str, readers: frozenset[str] = frozenset()) -> None:
         nodes = list(self.job.fleet.nodes.values())
-        self.commands.begin(nodes, HostCommand(argv, "/w", readers))
+        self.commands.start(nodes, HostCommand(argv, "/w", readers))
         self.job.step()
 
 

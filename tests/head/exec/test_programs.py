@@ -25,7 +25,7 @@ def test_output_becomes_lines_however_it_comes() -> None:
     for data in (b"o", b"ne\ntwo\n\nth", b"ree"):
         assert printed.output.add(1, data)
     assert printed.said == [("n0", b"one"), ("n0", b"two"), ("n0", b"")]
-    printed.output.end(0, "")
+    printed.output.finish(0, "")
     assert printed.said[3:] == [("n0", b"three"), ("n0", 0, "")]
 
 
@@ -39,7 +39,7 @@ def test_a_failure_is_told_by_the_last_line_of_errors() -> None:
     ]:
         printed = Printed()
         assert printed.output.add(2, errors)
-        printed.output.end(code, why)
+        printed.output.finish(code, why)
         ((_, reasons[code], said),) = printed.said
         reasons[code] = said
     assert reasons == {1: "ValueError: 3", 127: "not found", 3: "it exited with code 3", 0: ""}
@@ -48,7 +48,7 @@ def test_a_failure_is_told_by_the_last_line_of_errors() -> None:
 def test_errors_are_kept_to_a_bound() -> None:
     printed = Printed()
     assert printed.output.add(2, b"x" * (3 * programs.TAIL))
-    printed.output.end(1, "")
+    printed.output.finish(1, "")
     assert len(printed.said[0][2]) == programs.TAIL
 
 
@@ -60,5 +60,5 @@ def test_a_line_without_end_ends_the_program() -> None:
     assert not printed.output.add(1, b"x")
     assert printed.said == [("n0", 1, "it printed a line that is too long")]
     assert not printed.output.add(1, b"more\n")
-    printed.output.end(143, "")
+    printed.output.finish(143, "")
     assert len(printed.said) == 1

@@ -32,7 +32,7 @@ class Ran:
         self.on_output: Callable[[], None] = lambda: None
         shell = ["sh", "-c", boot]
         self.session = ShellSession(self.loop, shell, self._on_data, self._on_end, self._on_room)
-        self.session.begin(HostCommand(argv), reads=reads)
+        self.session.start(HostCommand(argv), reads=reads)
 
     def _on_data(self, stream: int, data: bytes) -> None:
         self.output[stream] += data
@@ -84,7 +84,7 @@ def test_what_fails_before_the_command_is_noise() -> None:
 
 def test_hanging_up_ends_the_command() -> None:
     ran = Ran("sh", "-c", "echo up; exec sleep 600")
-    ran.on_output = ran.session.hang_up
+    ran.on_output = ran.session.close_input
     assert ran.wait().code not in {0, None}
 
 

@@ -60,7 +60,7 @@ def test_a_node_that_is_started_again_claims_once_more() -> None:
     claims = Claims(2)
     claims.add(claim(0, 1))
     claims.add(claim(1, 0))
-    claims.forget(1)
+    claims.remove(1)
     assert (claims.valid(1), claims.has(0), claims.has(1)) == (None, False, False)
     assert claims.valid(0) == claim(1, 0), "it stays where it is"
     again = claim(1, 1)._replace(token="new")
@@ -71,8 +71,8 @@ def test_an_impostor_does_not_get_the_place_of_a_node_that_is_away() -> None:
     claims = Claims(3)
     for rank in range(3):
         claims.add(claim(rank, rank))
-    claims.forget(0)
-    claims.forget(1)
+    claims.remove(0)
+    claims.remove(1)
     assert claims.add(claim(0, 1)) == ([], [])
     assert claims.valid(1) is None
     back = claim(1, 1)

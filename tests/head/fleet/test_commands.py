@@ -77,7 +77,7 @@ def exits(node: FakeNode, number: int, code: int, hint: str = "") -> None:
 
 
 def prints(node: FakeNode, number: int, data: bytes, stream: int = 1) -> None:
-    node.says(frames.pack_for(frames.EXEC_OUTPUT, number, bytes([stream]) + data))
+    node.says(frames.pack_numbered(frames.EXEC_OUTPUT, number, bytes([stream]) + data))
 
 
 def test_a_command_runs_on_all_nodes_to_its_end_on_each(commands: Commands) -> None:
@@ -174,14 +174,14 @@ def test_a_node_that_sends_more_than_it_may_is_lost(commands: Commands) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        frames.pack_for(frames.EXEC_OUTPUT, 9, b"\1x"),
-        frames.pack_for(frames.EXEC_OUTPUT, 1, b"\3x"),
-        frames.pack_for(frames.EXEC_OUTPUT, 1, b"\1"),
+        frames.pack_numbered(frames.EXEC_OUTPUT, 9, b"\1x"),
+        frames.pack_numbered(frames.EXEC_OUTPUT, 1, b"\3x"),
+        frames.pack_numbered(frames.EXEC_OUTPUT, 1, b"\1"),
         frames.pack(frames.EXEC_OUTPUT, b"\0"),
         messages.pack(frames.EXEC_EXIT, CommandExit(2, 0, "")),
         frames.pack_exec_count(frames.EXEC_TOOK, 1, 1),
         frames.pack_exec_count(frames.EXEC_TOOK, 2, 0),
-        frames.pack_for(frames.EXEC_TOOK, 1, b""),
+        frames.pack_numbered(frames.EXEC_TOOK, 1, b""),
     ],
 )
 def test_a_node_that_speaks_of_what_is_not_there_is_lost(commands: Commands, frame: bytes) -> None:

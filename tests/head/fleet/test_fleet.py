@@ -115,7 +115,7 @@ def test_every_backend_starts_its_own_nodes_and_each_connection_is_told(fleet_of
     assert kinds(job.events) == [("NodeConnected", "n0", None), ("NodeConnected", "n2", None)]
     assert [one.state for one in job.fleet.nodes.values()] == [ConnectionState.CONNECTED] * 3
     assert job.fleet.names == "n0, n1, n2"
-    job.fleet.disconnect()
+    job.fleet.close_at_once()
     assert (job.backend.closed, other.closed) == (1, 1)
 
 
@@ -501,7 +501,7 @@ def test_for_each_added_node_its_backend_is_made_once() -> None:
     fleet.reach(connection)
     fleet.reach(connection)
     assert made == [node]
-    fleet.disconnect()
+    fleet.close_at_once()
     assert backend.closed == 1
 
 
@@ -554,7 +554,7 @@ def test_who_does_not_leave_is_waited_for_only_so_long(fleet_of: FleetOf) -> Non
     job.fleet.close(SessionEnd(0, ""))
     assert HANG_UP <= job.clock.now - began <= HANG_UP + 1
     assert [node.connected for node in job.fleet.nodes.values()] == [True, False]
-    job.fleet.disconnect()
+    job.fleet.close_at_once()
     assert job.fleet.nodes[0].lost == "the runner has disconnected"
 
 
@@ -571,7 +571,7 @@ def test_disconnect_closes_every_line_and_each_backend_once(fleet_of: FleetOf) -
     job = fleet_of("n0", "n1")
     job.listen("n0", "n1")
     job.fleet.watch()
-    job.fleet.disconnect()
+    job.fleet.close_at_once()
     job.step()
     job.go(15)
     assert job.backend.closed == 1

@@ -42,21 +42,21 @@ class FakeLane:
     def received(self) -> list[tuple[int, bytes]]:
         """The frames that have come on it, without beats."""
         self.job.step()
-        found = [frames.unpack_for(b) for kind, b in self.node.received if kind == frames.LANE]
+        found = [frames.unpack_numbered(b) for kind, b in self.node.received if kind == frames.LANE]
         data = b"".join(data for number, data in found if number == self.number)
         return [one for one in frames.Decoder().feed(data) if one[0] != frames.BEAT]
 
     def closed(self) -> bool:
         """Whether the runner has closed it."""
         self.job.step()
-        last = [frames.unpack_for(b) for kind, b in self.node.received if kind == frames.LANE]
+        last = [frames.unpack_numbered(b) for kind, b in self.node.received if kind == frames.LANE]
         return (self.number, b"") in last
 
     def says(self, frame: bytes) -> None:
         """Send a frame to the runner."""
         data = (b"" if self._greeted else frames.MAGIC) + frame
         self._greeted = True
-        self.node.says(frames.pack_for(frames.FROM_LANE, self.number, data))
+        self.node.says(frames.pack_numbered(frames.FROM_LANE, self.number, data))
         self.job.step()
 
     def starts(self, run: Run, port: int = 29501) -> None:
@@ -75,7 +75,7 @@ class FakeLane:
 
     def leaves(self, code: int = 0, errors: str = "") -> None:
         """Close it, and report the end of its process."""
-        self.node.says(frames.pack_for(frames.FROM_LANE, self.number))
+        self.node.says(frames.pack_numbered(frames.FROM_LANE, self.number))
         end = LaneEnd(self.number, code, errors)
         self.node.says(messages.pack(frames.LANE_ENDED, end))
         self.job.step()
@@ -120,7 +120,7 @@ def test_a_second_run_is_beside_the_first(job: FakeFleet) -> None:
     lane.ends_well()
     assert (second.state.phase, first.state.phase) == (RunPhase.OVER, RunPhase.RUNNING)
     assert story(second)["exit_code"] == 0
-    second.leave()
+    second.release_nodes()
     job.end_well(first)
     assert story(first)["exit_code"] == 0
     assert (0, 1, b"of the second\n") in job.console.printed
@@ -131,7 +131,7 @@ def test_a_lane_is_used_again_and_the_first_connection_before_it(job: FakeFleet)
     lane = FakeLane(job, "n0", 1)
     lane.starts(one)
     lane.ends_well()
-    one.leave()
+    one.release_nodes()
     two = on_n0(job)
     assert [kind for kind, _ in lane.received()] == [frames.JOB, frames.START, frames.JOB]
     three = on_n0(job)
@@ -139,7 +139,7 @@ def test_a_lane_is_used_again_and_the_first_connection_before_it(job: FakeFleet)
     assert len({run.state.nodes[0].connection for run in (one, two, three)}) == 2
     first = job.prepared[0]
     job.end_well(first)
-    first.leave()
+    first.release_nodes()
     job.node("n0").received.clear()
     on_n0(job)
     assert [kind for kind, _ in job.node("n0").received] == [frames.JOB]
@@ -159,10 +159,10 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
     first.handle(RunState.abandon)
-    first.leave()
+    first.release_nodes()
     connection = job.fleet.nodes[0]
     job.node("n0").received.clear()
-    job.fleet.dismiss(connection, "left")
+    job.fleet.isolate(connection, "left")
     assert job.news("n0") == [["STOP", {"number": signal.SIGKILL, "grace": 0.0}]]
     third = on_n0(job)
     assert third.state.nodes[0].connection.is_lane
@@ -170,7 +170,7 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
     job.step()
     assert on_n0(job).state.nodes[0].connection is connection
     assert second.state.phase is RunPhase.RUNNING
-    job.fleet.dismiss(job.fleet.nodes[1], "left")
+    job.fleet.isolate(job.fleet.nodes[1], "left")
     job.step()
     assert (job.fleet.nodes[1].lost, job.node("n1").open) == ("left", False)
 
@@ -178,8 +178,8 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
 def test_a_connection_that_is_lost_before_they_have_ended_is_nobodys(job: FakeFleet) -> None:
     first, second = job.prepared[0], on_n0(job)
     first.handle(RunState.abandon)
-    first.leave()
-    job.fleet.dismiss(job.fleet.nodes[0], "left")
+    first.release_nodes()
+    job.fleet.isolate(job.fleet.nodes[0], "left")
     idle: list[Any] = []
     job.fleet.on_idle = idle.append
     job.said()
@@ -203,7 +203,7 @@ def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
     assert third.state.phase is RunPhase.OVER
     assert "killed by SIGKILL" in str(third.state.error)
     for run in (second, third):
-        run.leave()
+        run.release_nodes()
     assert [one.is_lane for one in job.fleet.connections] == [False, False]
     assert first.state.phase is RunPhase.STOPPING
 
@@ -223,7 +223,7 @@ def test_an_idle_lane_that_is_lost_is_not_worth_a_word(job: FakeFleet) -> None:
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
     lane.ends_well()
-    second.leave()
+    second.release_nodes()
     idle: list[Any] = []
     job.fleet.on_idle = idle.append
     job.said()
@@ -300,7 +300,7 @@ def test_what_makes_no_sense_on_a_lane_ends_the_lane_alone(job: FakeFleet) -> No
 @pytest.mark.parametrize(
     "frame",
     [
-        frames.pack_for(frames.FROM_LANE, 2, b"x"),
+        frames.pack_numbered(frames.FROM_LANE, 2, b"x"),
         frames.pack(frames.FROM_LANE, b"x"),
         messages.pack(frames.LANE_ENDED, LaneEnd(2, 0, "")),
         frames.pack_json(frames.LANE_ENDED, {}),
@@ -317,7 +317,7 @@ def test_a_node_that_speaks_of_other_lanes_is_lost(job: FakeFleet, frame: bytes,
 
 def test_a_lane_of_another_node_is_none_of_its_business(job: FakeFleet) -> None:
     second = on_n0(job)
-    job.node("n1").says(frames.pack_for(frames.FROM_LANE, 1, b"x"))
+    job.node("n1").says(frames.pack_numbered(frames.FROM_LANE, 1, b"x"))
     job.step()
     assert (job.node("n1").open, job.node("n0").open) == (False, True)
     FakeLane(job, "n0", 1).starts(second)
@@ -349,11 +349,11 @@ def test_the_end_of_a_fleet_waits_for_the_lanes(job: FakeFleet) -> None:
     lane = FakeLane(job, "n0", 1)
     lane.starts(second)
     lane.ends_well()
-    second.leave()
+    second.release_nodes()
     job.end_well(job.prepared[0])
     job.fleet.close(messages.SessionEnd(0, ""))
     assert lane.received()[-1][0] == frames.END
-    job.fleet.disconnect()
+    job.fleet.close_at_once()
     assert not any(one.connected for one in job.fleet.connections)
 
 
@@ -383,14 +383,14 @@ def test_a_large_frame_is_sent_in_blocks() -> None:
     stream = LaneStream(3, sent.append)
     frame = frames.pack(frames.JOB, random.Random(1).randbytes(3 * BLOCK))
     stream.send(frame)
-    parts = [frames.unpack_for(body) for _, body in frames.Decoder().feed(b"".join(sent))]
+    parts = [frames.unpack_numbered(body) for _, body in frames.Decoder().feed(b"".join(sent))]
     assert {number for number, _ in parts} == {3}
     assert max(len(data) for _, data in parts) == BLOCK
     assert b"".join(data for _, data in parts) == frame
     assert stream.pending == 0
     stream.close()
     stream.close()
-    assert sent[-1] == frames.pack_for(frames.LANE, 3)
+    assert sent[-1] == frames.pack_numbered(frames.LANE, 3)
     assert len(sent) == len(parts) + 1
 
 
@@ -429,7 +429,7 @@ def test_noise_on_a_lane_never_raises_into_the_loop(fleet_of: FleetOf, seed: int
             chance.choice([lane.says, node.says])(chance.choice([frame, garbage]))
             fleet.step()
         fleet.go(1.0)
-        run.handle(RunState.end)
+        run.handle(RunState.finish)
 
 
 def test_a_lane_of_a_node_that_is_not_connected_yet_waits_for_it(fleet_of: FleetOf) -> None:
@@ -452,7 +452,7 @@ def test_a_run_is_told_why_the_node_of_its_lane_cannot_be_reached(fleet_of: Flee
     fleet.emit(SessionEnded(0, "no route to host"))
     for run in runs:
         assert "n0: no route to host" in str(run.state.error)
-        run.leave()
+        run.release_nodes()
     assert fleet.fleet.connections == [*fleet.fleet.nodes.values()]
 
 

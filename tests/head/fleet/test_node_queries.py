@@ -105,8 +105,8 @@ def test_who_drops_a_question_gets_no_answer(fleet_of: FleetOf) -> None:
     question = fleet.fleet.node_queries.ask(
         fleet.fleet.nodes.values(), USAGE, UsageAsk(), got.append
     )
-    question.drop()
-    question.drop()
+    question.cancel()
+    question.cancel()
     answers(fleet, "n0")
     fleet.go(PATIENCE + 1)
     assert got == []

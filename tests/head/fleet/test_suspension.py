@@ -47,7 +47,7 @@ class Job:
 
 def test_it_sleeps_once_all_nodes_have_granted_it(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(monkeypatch)
-    job.suspension.begin()
+    job.suspension.start()
     assert [job.leases(0), job.leases(1)] == [[b"hold"]] * 2
     job.grant(0)
     assert job.slept == 0
@@ -63,7 +63,7 @@ def test_it_sleeps_once_all_nodes_have_granted_it(monkeypatch: pytest.MonkeyPatc
 
 def test_who_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(monkeypatch)
-    job.suspension.begin()
+    job.suspension.start()
     job.clock.go(HOLD_TIMEOUT - 0.1)
     assert job.slept == 0
     job.clock.go(0.1)
@@ -73,7 +73,7 @@ def test_who_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
 def test_a_node_without_a_connection_need_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(monkeypatch)
     job.nodes[1].connection.close("lost")
-    job.suspension.begin()
+    job.suspension.start()
     job.grant(0)
     assert job.slept == 1
 
@@ -83,7 +83,7 @@ def test_a_node_that_connects_meanwhile_has_to_answer_too(
 ) -> None:
     job = Job(monkeypatch)
     last, job.nodes = job.nodes[1], job.nodes[:1]
-    job.suspension.begin()
+    job.suspension.start()
     job.nodes.append(last)
     job.suspension.on_connected(last.connection)
     assert job.leases(1) == [b"hold"]
@@ -105,13 +105,13 @@ def test_a_second_key_changes_nothing_and_a_later_one_suspends_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = Job(monkeypatch)
-    job.suspension.begin()
-    job.suspension.begin()
+    job.suspension.start()
+    job.suspension.start()
     assert job.leases(0) == [b"hold"]
     job.grant(0, 1, 0, 1)
     assert job.slept == 1
     job.clock.go(HOLD_TIMEOUT)
-    job.suspension.begin()
+    job.suspension.start()
     job.grant(1, 0)
     assert job.slept == 2
 
@@ -120,10 +120,10 @@ def test_another_one_soon_after_has_the_whole_time_for_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = Job(monkeypatch)
-    job.suspension.begin()
+    job.suspension.start()
     job.grant(0, 1)
     job.clock.go(HOLD_TIMEOUT - 0.1)
-    job.suspension.begin()
+    job.suspension.start()
     job.clock.go(HOLD_TIMEOUT - 0.1)
     assert job.slept == 1
     job.clock.go(0.1)
@@ -140,7 +140,7 @@ def test_time_in_which_it_sleeps_is_not_that_of_others(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(system, "kill", sleep)
     job.clock.loop.call_later(10.0, lambda: called.append("late"))
-    job.suspension.begin()
+    job.suspension.start()
     job.grant(0, 1)
     job.clock.settle()
     assert (job.slept, called) == (1, [])

@@ -66,7 +66,7 @@ def test_its_folder_is_that_of_the_job_on_that_node(fleet_of: FleetOf) -> None:
     def gates(run: Run) -> Gates:
         return Gates([(GateStage.JOB, lambda: folder), (GateStage.NODE, lambda: gate(run))])
 
-    fleet.prepare(checks=CHECKS, gates=gates).begin()
+    fleet.prepare(checks=CHECKS, gates=gates).start()
     folder.held[0][0].change_job = lambda task: task._replace(workdir="/copy")
     folder.passes()
     fleet.node("n0").hello()

@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _synced(job: FakeFleet, folder: Path, **more: Any) -> Run:
     run = job.prepare(workdir=str(folder), sync=spec(folder, script="x.py"), **more)
-    run.begin()
+    run.start()
     job.step()
     return run
 
@@ -51,7 +51,7 @@ def _number(job: FakeFleet, name: str) -> int:
 
 def _answers(job: FakeFleet, name: str, **fields: Any) -> None:
     data = b"\x01" + json.dumps(fields).encode() + b"\n"
-    job.node(name).says(frames.pack_for(frames.EXEC_OUTPUT, _number(job, name), data))
+    job.node(name).says(frames.pack_numbered(frames.EXEC_OUTPUT, _number(job, name), data))
     job.step()
 
 

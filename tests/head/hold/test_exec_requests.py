@@ -109,7 +109,7 @@ def test_a_command_keeps_the_nodes_from_an_idle_release(hold_of: HoldOf) -> None
 def test_a_release_ends_commands(hold_of: HoldOf) -> None:
     fake = hold_of("n0").ready()
     begin(fake.client(), "n0")
-    fake.hold.end(0)
+    fake.hold.stop(0)
     fake.job.step()
     assert was_sent(fake.job.node("n0"), frames.EXEC_STOP)
 
@@ -142,7 +142,7 @@ def test_a_hold_that_ends_begins_no_command(hold_of: HoldOf) -> None:
     fake = hold_of("n0").ready()
     client = fake.client()
     begin(client, "n0")
-    fake.hold.end(0)
+    fake.hold.stop(0)
     answer = client.ask("exec", argv=["ls"], hosts=["n0"])
     assert answer is not None
     assert "hold lab is ending" in answer["error"]

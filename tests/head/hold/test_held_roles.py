@@ -66,7 +66,7 @@ def test_ctrl_backslash_shows_the_ranks_and_ends_none(held: HeldRoles) -> None:
 
 
 def test_the_release_of_a_hold_is_the_reason(held: HeldRoles) -> None:
-    held.fake.hold.end(0)
+    held.fake.hold.stop(0)
     held.fake.job.step()
     answer = held.ends()
     assert answer["code"] == 128 + signal.SIGTERM

@@ -234,7 +234,7 @@ def test_the_release_of_a_hold_is_the_reason_and_no_signal(hold_of: HoldOf) -> N
     client, waits = fake.client(), fake.client()
     started(fake, client)
     waits.run("second", ALL)
-    fake.hold.end(0)
+    fake.hold.stop(0)
     assert waits.wait(1)["error"] == "stopped by dsrun-hold --release before it started"
     fake.job.node("n0").stops(0, 1)
     client.wait(1)

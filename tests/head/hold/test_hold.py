@@ -114,7 +114,7 @@ def test_the_idle_timeout_releases_the_nodes(hold_of: HoldOf) -> None:
     client.wait(1)
     fake.hold.enter()
     fake.job.go(120)
-    fake.hold.leave()
+    fake.hold.release()
     fake.job.go(90)
     assert phase(fake) is HoldPhase.SERVING
     fake.job.go(20)
@@ -147,7 +147,7 @@ def test_the_end_stops_all_runs_with_grace(hold_of: HoldOf, number: int, code: i
     two.run("two", {"n0": [0, 1]})
     three.run("three", {"n1": [0, 1]})
     fake.job.ready(fake.run_of("one"))
-    fake.hold.end(number)
+    fake.hold.stop(number)
     assert fake.hold.code == code
     assert two.wait(1)["code"] == 143
     assert three.wait(1)["code"] == 143, "it had not started"
@@ -170,7 +170,7 @@ def test_the_end_of_runs_of_which_one_could_begin_as_another_ends(hold_of: HoldO
     fake.job.ready(fake.run_of("one"))
     fake.job.node("n1").leaves()
     fake.job.go(1)
-    fake.hold.end(signal.SIGTERM)
+    fake.hold.stop(signal.SIGTERM)
     assert two.wait(1)["code"] == 143
     assert three.wait(1)["code"] == 69
     fake.job.node("n0").stops(0, 1)
@@ -181,7 +181,7 @@ def test_an_interrupt_while_nodes_are_being_connected(hold_of: HoldOf) -> None:
     fake = hold_of("n0", "n1")
     told: list[HoldPhase] = []
     fake.hold.when_ready(lambda: told.append(fake.hold.phase))
-    fake.hold.end(signal.SIGINT)
+    fake.hold.stop(signal.SIGINT)
     fake.job.step()
     assert told == [HoldPhase.ENDING]
     assert (fake.hold.code, fake.hold.error) == (130, None)

@@ -78,7 +78,7 @@ def test_a_program_ends_with_its_caller_and_with_the_hold(hold_of: HoldOf) -> No
     n0, n1 = fake.job.nodes("n0", "n1")
     assert (was_sent(n0, frames.EXEC_STOP), was_sent(n1, frames.EXEC_STOP)) == (True, False)
     assert fake.hold.phase is HoldPhase.SERVING, "a program keeps the nodes from an idle release"
-    fake.hold.end(0)
+    fake.hold.stop(0)
     fake.job.step()
     assert was_sent(n1, frames.EXEC_STOP)
 
@@ -122,5 +122,5 @@ def test_a_hold_that_ends_starts_none(hold_of: HoldOf) -> None:
     fake = hold_of("n0").ready()
     client = fake.client()
     begin(client, "n0")
-    fake.hold.end(0)
+    fake.hold.stop(0)
     assert "hold lab is ending" in begin(client, "n0")["error"]

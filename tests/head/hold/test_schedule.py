@@ -12,7 +12,7 @@ def test_disjoint_slots_are_used_side_by_side_also_on_one_node() -> None:
     assert schedule.ask("left", {"n1": [0], "n2": [0]})
     assert schedule.ask("right", {"n1": [1], "n2": [1]})
     assert schedule.taken("n1") == {0, 1}
-    assert schedule.end("left") == []
+    assert schedule.release("left") == []
     assert schedule.taken("n1") == {1}
     assert schedule.taken("n3") == set()
 
@@ -22,7 +22,7 @@ def test_a_run_waits_for_its_slots_and_begins_when_they_are_free() -> None:
     assert schedule.ask("one", A)
     assert not schedule.ask("two", B)
     assert schedule.waiting == ("two",)
-    assert schedule.end("one") == ["two"]
+    assert schedule.release("one") == ["two"]
     assert schedule.taken("n2") == {0}
 
 
@@ -34,8 +34,8 @@ def test_first_come_first_served_and_nobody_starves() -> None:
     assert not schedule.ask("small", {"n1": [1]})
     assert schedule.ask("elsewhere", {"n2": [0]})
     assert schedule.blockers({"n1": [1]}) == ["large", "small"]
-    assert schedule.end("first") == ["large"]
-    assert schedule.end("large") == ["small"]
+    assert schedule.release("first") == ["large"]
+    assert schedule.release("large") == ["small"]
 
 
 def test_several_begin_at_once_where_they_fit() -> None:
@@ -43,9 +43,9 @@ def test_several_begin_at_once_where_they_fit() -> None:
     assert schedule.ask("all", {"n1": [0, 1, 2]})
     for run, slots in (("a", [0]), ("b", [1]), ("ab", [0, 1]), ("c", [2])):
         assert not schedule.ask(run, {"n1": slots})
-    assert schedule.end("all") == ["a", "b", "c"]
-    assert schedule.end("a") == []
-    assert schedule.end("b") == ["ab"]
+    assert schedule.release("all") == ["a", "b", "c"]
+    assert schedule.release("a") == []
+    assert schedule.release("b") == ["ab"]
 
 
 def test_one_that_waits_no_more_lets_later_ones_pass() -> None:
@@ -53,8 +53,8 @@ def test_one_that_waits_no_more_lets_later_ones_pass() -> None:
     assert schedule.ask("first", {"n1": [0]})
     assert not schedule.ask("large", {"n1": [0, 1]})
     assert not schedule.ask("small", {"n1": [1]})
-    assert schedule.end("large") == ["small"]
-    assert schedule.end("never asked") == []
+    assert schedule.release("large") == ["small"]
+    assert schedule.release("never asked") == []
     assert schedule.blockers({"n1": [0, 1]}) == ["first", "small"]
 
 

@@ -27,7 +27,7 @@ def test_nodes_are_asked_and_not_started(fleet_of: Callable[..., FakeFleet]) -> 
     spec = JobSpec("hold", Plan(job.plan, CHECK, "ssh", None, None), "/", held=True)
     muted = DetachedConsole(None, "critical", lambda _: None)
     survey = Survey(spec, job.fleet, muted, lambda: over.append(True))
-    survey.begin()
+    survey.start()
     job.step()
     ((kind, task),) = job.news("n1")
     assert (kind, task["held"], task["workdir"]) == ("JOB", True, "/")

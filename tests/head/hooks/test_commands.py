@@ -206,7 +206,7 @@ def test_a_run_has_the_command_run_from_start_to_end(fleet_of: FleetOf, tmp_path
     run = job.prepare(hooks=HookPolicy(None, f"cat >> {path}"))
     one = EventCommands(run.spec, run.loop, run.log, lambda: run.state.record.began)
     run.observe(one.on_event)
-    run.begin()
+    run.start()
     job.step()
     job.ready(run)
     one.on_event(JobEnded(Ending("job", report())))

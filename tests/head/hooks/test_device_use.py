@@ -42,7 +42,7 @@ def answer(job: FakeFleet, *names: str, devices: tuple[DeviceUsage, ...] = DEVIC
 def test_devices_are_told_once_their_nodes_have_answered(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.prepare()
-    run.begin()
+    run.start()
     job.step()
     job.ready(run, accelerator="cuda")
     use = DeviceUse(run.fleet.node_queries)
@@ -62,7 +62,7 @@ def test_devices_of_which_nothing_is_known_have_no_metric(fleet_of: FleetOf) -> 
     """As on a node without NVML's module."""
     job = fleet_of("n0")
     run = job.prepare()
-    run.begin()
+    run.start()
     job.step()
     job.ready(run, accelerator="cuda")
     use = DeviceUse(run.fleet.node_queries)
@@ -74,7 +74,7 @@ def test_devices_of_which_nothing_is_known_have_no_metric(fleet_of: FleetOf) -> 
 def test_nodes_without_such_devices_are_not_asked(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.prepare()
-    run.begin()
+    run.start()
     job.step()
     job.ready(run, accelerator="cpu")
     DeviceUse(run.fleet.node_queries).ask(run.view().nodes)

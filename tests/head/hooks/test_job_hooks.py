@@ -29,7 +29,7 @@ def roles(tmp_path: Path) -> Iterator[FakeRoles]:
 
 def ended(roles: FakeRoles, folder: Path) -> list[dict[str, Any]]:
     """The events of a job that has ended."""
-    for close in roles.job.tell_end(roles.job.conclude()):
+    for close in roles.job.tell_end(roles.job.make_ending()):
         close()
     return [json.loads(line) for line in (folder / "events").read_text().splitlines()]
 
@@ -71,6 +71,6 @@ def test_events_and_metrics_have_the_name_of_their_role(roles: FakeRoles, tmp_pa
 def test_a_job_that_tells_nobody_needs_no_hooks(tmp_path: Path) -> None:
     roles = FakeRoles()
     roles.run_all()
-    assert roles.job.tell_end(roles.job.conclude()) == []
+    assert roles.job.tell_end(roles.job.make_ending()) == []
     assert not (tmp_path / "events").exists()
     roles.close()

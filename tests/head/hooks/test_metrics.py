@@ -30,7 +30,7 @@ def begun(job: FakeFleet, path: Path) -> tuple[Run, Any]:
     run = job.prepare(hooks=HookPolicy(str(path)))
     metrics = JobHooks(run.spec, run.loop, run.log, run.fleet.node_queries, run.loop.clock)
     metrics.observe(ObservedRun("", run.observe, run.view))
-    run.begin()
+    run.start()
     job.step()
     job.ready(run)
     job.node("n0").beats()
@@ -73,7 +73,7 @@ def test_a_job_that_loses_a_rank(fleet_of: FleetOf, tmp_path: Path) -> None:
     job.node("n1").exits(3, 7)
     job.step()
     job.clock.go(9.0)
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     metrics.on_event(JobEnded(ending_of(run.view())))
     after = samples(metrics)
     assert (after["ranks", "running"], after["nodes",]) == (3, 2)
@@ -92,7 +92,7 @@ def test_the_file_is_written_while_nothing_happens(fleet_of: FleetOf, tmp_path: 
     for _ in range(2):
         job.clock.go(INTERVAL + 0.1)
     assert len(put) == 2
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     metrics.on_event(JobEnded(ending_of(run.view())))
     assert len(put) == 3
     metrics.close()

@@ -40,7 +40,7 @@ def test_a_clean_end_has_no_words_and_a_failure_has_some(
 
 def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
     run = fleet_of("n0").run()
-    run.handle(RunState.refuse, NodeError("n0: no such folder"))
+    run.handle(RunState.fail, NodeError("n0: no such folder"))
     ending = ending_of(run.view())
     assert (ending.code, ending.text) == (69, "dsrun: n0: no such folder")
 
@@ -52,7 +52,7 @@ def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., Fa
     other = job.start("n1", on_over=lambda: over.append("other"))
     job.end_well(other)
     assert over == ["other"]
-    other.leave()
+    other.release_nodes()
     again = job.run("n1", on_ready=lambda it: over.append(f"{it.plan.world_size} ready"))
     job.ready(again)
     job.end_well(one)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.job.in_thread import aside
+from dsrun.launcher.head.job.in_thread import in_thread
 
 from ...support.limits import HANG, wait_for
 
@@ -23,7 +23,7 @@ def test_it_is_done_in_order_while_the_loop_goes_on() -> None:
         done.append(threading.current_thread() is threading.main_thread())
         loop.stop()
 
-    aside(loop, [work, work], then)
+    in_thread(loop, [work, work], then)
     loop.call_later(0.0, go.set)
     loop.run()
     assert done == [False, False, True]
@@ -31,7 +31,7 @@ def test_it_is_done_in_order_while_the_loop_goes_on() -> None:
 
 def test_nothing_to_do_needs_no_thread() -> None:
     done: list[int] = []
-    aside(Loop(), [], lambda: done.append(threading.active_count()))
+    in_thread(Loop(), [], lambda: done.append(threading.active_count()))
     assert done == [threading.active_count()]
 
 
@@ -46,7 +46,7 @@ def test_what_fails_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> No
         done.append("then")
         loop.stop()
 
-    aside(loop, [work, lambda: done.append("next")], then)
+    in_thread(loop, [work, lambda: done.append("next")], then)
     loop.run()
     wait_for(lambda: len(done) == 2, "both")
     assert sorted(done) == ["no", "then"]

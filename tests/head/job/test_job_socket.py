@@ -69,7 +69,7 @@ def test_a_job_whose_name_is_taken_runs_without(fleet_of: Callable[..., FakeFlee
     with closing(local.listener(local.JOB, job_id)):
         run = fleet.prepare(job_id=job_id)
         job = AskedRun(fleet, run)
-    run.begin()
+    run.start()
     fleet.begin_workers(run)
     assert run.state.started
     (why,) = [text for text in fleet.said("debug") if "dsrun-job" in text]

@@ -96,7 +96,7 @@ def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) 
         node.hello()
         yield node.got(frames.START)
         for _ in range(3):
-            program.end(2)
+            program.on_end_signal(2)
 
     ending, (node,) = play(fleet, history, job=job)
     assert ending.code == 130

@@ -32,7 +32,7 @@ def fleet() -> Iterator[FakeFleet]:
 def begun(fleet: FakeFleet) -> OneProgram:
     """A program whose nodes get ready."""
     program = OneProgram(fleet.spec(), fleet.fleet, cast("Console", fleet.console))
-    program.begin()
+    program.start()
     fleet.step()
     return program
 
@@ -61,7 +61,7 @@ def test_it_ends_when_it_is_stopped_before_it_started(fleet: FakeFleet) -> None:
     assert (program.started, program.signal_ranks(signal.SIGUSR1)) == (False, 0)
     program.stop(signal.SIGTERM, 5.0)
     assert program.ending
-    assert program.conclude().code == 128 + signal.SIGTERM
+    assert program.make_ending().code == 128 + signal.SIGTERM
 
 
 def test_a_signal_for_all_ranks(fleet: FakeFleet) -> None:
@@ -72,9 +72,9 @@ def test_a_signal_for_all_ranks(fleet: FakeFleet) -> None:
 
 def test_an_error_before_the_start_is_its_refusal(fleet: FakeFleet) -> None:
     program = begun(fleet)
-    program.refuse(error := UsageError("no such folder"))
-    assert program.refusal is error is program.conclude().error
-    assert program.leave() == (), "no node had its workers"
+    program.fail(error := UsageError("no such folder"))
+    assert program.refusal is error is program.make_ending().error
+    assert program.release_nodes() == (), "no node had its workers"
 
 
 def test_its_nodes_are_returned_if_they_had_its_workers(fleet: FakeFleet) -> None:
@@ -85,8 +85,8 @@ def test_its_nodes_are_returned_if_they_had_its_workers(fleet: FakeFleet) -> Non
         fleet.node(name).done()
     fleet.step()
     assert program.view().phase is RunPhase.OVER
-    assert [one.name for one in program.leave(lambda node: node.name == "n1")] == ["n1"]
-    assert program.conclude().code == 0
+    assert [one.name for one in program.release_nodes(lambda node: node.name == "n1")] == ["n1"]
+    assert program.make_ending().code == 0
 
 
 def test_it_has_one_run_for_those_who_observe_runs(fleet: FakeFleet) -> None:

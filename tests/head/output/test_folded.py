@@ -80,7 +80,7 @@ def test_lines_that_differ_in_numbers_only_are_different() -> None:
     printed = Printed(2)
     printed.add(0, "loss 1.0")
     printed.add(1, "loss 1.1")
-    printed.folded.settle()
+    printed.folded.flush()
     assert printed.lines == ["0| loss 1.0", "1| loss 1.1"]
 
 
@@ -96,7 +96,7 @@ def test_the_order_of_a_rank_is_kept_though_others_have_another_one() -> None:
     printed = Printed(2)
     printed.add(0, "a", "b", "b", "a")
     printed.add(1, "b", "a", "b", "c")
-    printed.folded.settle()
+    printed.folded.flush()
     assert printed.lines == ["0| a", "0-1| b", "0| b", "0-1| a", "1| b", "1| c"]
 
 
@@ -125,7 +125,7 @@ def test_indented_and_empty_lines_stay_with_the_line_before_them() -> None:
     printed.add(0, "Traceback:", "  File a", "    x()", "", "E: 0")
     printed.add(1, "config 1:", "    x()", "")
     printed.add(2, "Traceback:", "  File b", "    x()", "E: 2")
-    printed.folded.settle()
+    printed.folded.flush()
     assert printed.lines == [
         *("0,2| Traceback:", "0|   File a", "0|     x()", "0| ", "0| E: 0"),
         *("1| config 1:", "1|     x()", "1| "),
@@ -196,7 +196,7 @@ def test_own_lines_before_a_long_stretch_of_others_stay() -> None:
     for number in range(2 * AHEAD):
         printed.add(0, f"own {number}")
     printed.add(0, "same", "end")
-    printed.folded.settle()
+    printed.folded.flush()
     assert printed.lines[0] == "1| same"
     own = [f"0| own {number}" for number in range(2 * AHEAD)]
     assert printed.lines[1:] == [*own, "0| same", "0| end"]
@@ -217,7 +217,7 @@ def test_sets_of_ranks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = Printed(9)
     for rank in range(9):
         printed.add(rank, f"own {rank}")
-    printed.folded.settle()
+    printed.folded.flush()
     assert printed.lines == [f"{rank}| own {rank}" for rank in range(9)]
 
 
@@ -242,7 +242,7 @@ def test_every_rank_has_its_lines_in_its_order_and_in_time(seed: int) -> None:
         printed.clock.go(choose.choice((0.0, 0.0, 0.001, 0.03, 0.25)))
         late = [count for when, count in due if when < printed.clock.now - 1e-9]
         assert len(printed.written) >= max(late, default=0)
-    printed.folded.settle()
+    printed.folded.flush()
     got: dict[int, list[str]] = {rank: [] for rank in range(ranks)}
     for line in printed.lines:
         label, _, text = line.partition("| ")

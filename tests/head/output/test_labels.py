@@ -17,7 +17,7 @@ LABEL = b"w:0| "
 
 def labelled(blocks: Iterable[bytes], label: bytes = LABEL) -> bytes:
     labeller = Labeller(label)
-    return b"".join([*(labeller.feed(block) for block in blocks), labeller.end()])
+    return b"".join([*(labeller.feed(block) for block in blocks), labeller.finish()])
 
 
 def cut(data: bytes, chance: random.Random) -> list[bytes]:
@@ -88,8 +88,8 @@ def test_an_unfinished_line_is_kept_and_its_former_states_are_known() -> None:
     assert labeller.feed(b"ss 3\r") == b""
     assert (labeller.state(), labeller.state()) == (b"loss 3", b"")
     assert labeller.feed(b"loss 4\rloss 5") == b""
-    assert labeller.end() == b"w:0| loss 5\n"
-    assert labeller.end() == b""
+    assert labeller.finish() == b"w:0| loss 5\n"
+    assert labeller.finish() == b""
 
 
 def test_a_state_that_was_overwritten_is_not_one_of_the_next_line() -> None:

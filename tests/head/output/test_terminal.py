@@ -297,7 +297,7 @@ def test_a_terminal_is_not_drawn_anew_for_a_line_that_was_not_there(written: Wri
     bar = unfinished(b"1%")
     screen.open_line((0, 1), bar)
     clock.go(REDRAW)
-    bar.end()
+    bar.finish()
     screen.open_line((0, 1), bar)
     clock.go(REDRAW)
     assert written == [(2, b"w:0| 1%"), (2, b"\r\x1b[J")]

@@ -212,7 +212,7 @@ def test_a_notebook_gets_every_line_once(capfd: pytest.CaptureFixture[str], seed
         for rank in range(RANKS):
             printer.label(rank, f"{rank}| ", [1])
         play(chance, blocks, partial(print_output, printer), _nothing)
-        printer.end("")
+        printer.finish("")
         shown = capfd.readouterr().out.encode()
         for of_one, of_shown in zip(blocks, by_rank(shown), strict=True):
             check(of_one, of_shown)

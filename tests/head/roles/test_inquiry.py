@@ -43,12 +43,14 @@ class Asked:
         """What the program there reads."""
         received = self.fleet.node(host).received
         (body,) = [body for kind, body in received if kind == frames.EXEC_INPUT]
-        asked: dict[str, Any] = json.loads(frames.unpack_for(body)[1])
+        asked: dict[str, Any] = json.loads(frames.unpack_numbered(body)[1])
         return asked
 
     def says(self, host: str, line: bytes) -> None:
         """Have the program on a host print a line."""
-        data = frames.pack_for(frames.EXEC_OUTPUT, self.numbers(host)[-1], b"\x01" + line + b"\n")
+        data = frames.pack_numbered(
+            frames.EXEC_OUTPUT, self.numbers(host)[-1], b"\x01" + line + b"\n"
+        )
         self.fleet.node(host).says(data)
         self.fleet.step()
 

@@ -393,7 +393,7 @@ def test_workers_that_all_end_well_after_a_signal_may_make_a_clean_end() -> None
 
 def test_an_interrupt_before_any_role_has_started() -> None:
     world = RolesWorld(role("a", "job"))
-    world.happens(world.policy.job_begun)
+    world.happens(world.policy.job_started)
     world.happens(world.policy.interrupted, signal.SIGINT)
     world.end("a")
     assert world.ends == [128 + signal.SIGINT]
@@ -468,7 +468,7 @@ def test_every_job_ends_once_and_leaves_nothing(seed: int) -> None:
     """No role starts before those it waits for are ready, which the world checks."""
     chance = random.Random(seed)
     world = random_roles(chance)
-    world.happens(world.policy.job_begun)
+    world.happens(world.policy.job_started)
     for _ in range(chance.randint(0, 80)):
         something_happens(world, chance)
         world.go(chance.choice([0.0, 0.1, 7.0]))

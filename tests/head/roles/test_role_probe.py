@@ -41,7 +41,9 @@ def roles_of() -> Iterator[Callable[..., FakeRoles]]:
 def requests(roles: FakeRoles, host: str) -> list[dict[str, Any]]:
     """What programs on a host were asked."""
     received = roles.node(host).received
-    lines = [frames.unpack_for(body)[1] for kind, body in received if kind == frames.EXEC_INPUT]
+    lines = [
+        frames.unpack_numbered(body)[1] for kind, body in received if kind == frames.EXEC_INPUT
+    ]
     return [json.loads(line) for line in lines]
 
 
@@ -86,7 +88,7 @@ def test_a_server_that_is_not_ready_in_time_is_told_with_the_reason(
     roles.up("n0", 0, 1)
     number = json.loads(next(b for k, b in roles.node("n1").received if k == frames.EXEC))["id"]
     line = b'\x01{"server": 0, "why": "n0:7000: connection refused"}\n'
-    roles.node("n1").says(frames.pack_for(frames.EXEC_OUTPUT, number, line))
+    roles.node("n1").says(frames.pack_numbered(frames.EXEC_OUTPUT, number, line))
     roles.go(8.0)
     why = "it was not ready after 8 s (ready_timeout): from n1: n0:7000: connection refused"
     assert roles.job.policy.cause is not None

@@ -36,7 +36,7 @@ def test_all_nodes_are_asked_at_once_and_roles_start_in_order(roles: FakeRoles) 
 
 
 def test_nothing_starts_before_the_nodes_of_all_roles_are_fit(roles: FakeRoles) -> None:
-    roles.job.begin()
+    roles.job.start()
     roles.connect()
     roles.are_fit("server")
     assert roles.got("server", frames.START) == 0
@@ -45,15 +45,15 @@ def test_nothing_starts_before_the_nodes_of_all_roles_are_fit(roles: FakeRoles) 
 
 
 def test_a_node_that_is_not_fit_ends_the_start(roles: FakeRoles) -> None:
-    roles.job.begin()
+    roles.job.start()
     roles.connect()
     roles.are_fit("server")
     roles.are_fit("trainer", problems=("no such folder",))
     roles.go(1.0)
     assert roles.overs == 1
     assert roles.got("server", frames.START) == 0
-    assert "role trainer: the job cannot start" in str(roles.job.conclude().error)
-    assert roles.job.conclude().code == 69
+    assert "role trainer: the job cannot start" in str(roles.job.make_ending().error)
+    assert roles.job.make_ending().code == 69
 
 
 def test_the_end_of_the_trainer_stops_the_server(roles: FakeRoles) -> None:
@@ -61,7 +61,11 @@ def test_the_end_of_the_trainer_stops_the_server(roles: FakeRoles) -> None:
     roles.ends("trainer")
     assert roles.got("server", frames.STOP) == 1
     roles.ends("server", -signal.SIGTERM, told=True)
-    assert (roles.overs, roles.job.conclude().code, roles.job.conclude().words()) == (1, 0, "")
+    assert (roles.overs, roles.job.make_ending().code, roles.job.make_ending().words()) == (
+        1,
+        0,
+        "",
+    )
 
 
 def test_a_failure_is_told_before_the_other_workers_of_the_role_have_ended(
@@ -76,7 +80,7 @@ def test_a_failure_is_told_before_the_other_workers_of_the_role_have_ended(
     roles.step()
     assert roles.got("server", frames.STOP) == 1
     roles.ends("server", -signal.SIGTERM, told=True)
-    ending = roles.job.conclude()
+    ending = roles.job.make_ending()
     assert ending.code == 3
     assert ending.words().startswith("dsrun: trainer: rank 0 (n1, local rank 0, pid 4000) exited")
     assert "other roles: server (2 ranks stopped)" in ending.words()
@@ -105,7 +109,7 @@ def test_a_server_is_started_again_on_its_port_and_the_trainer_is_told(roles: Fa
 
 def test_one_interrupt_stops_the_trainer_first(roles: FakeRoles) -> None:
     roles.run_all()
-    roles.job.end(signal.SIGINT)
+    roles.job.on_end_signal(signal.SIGINT)
     roles.step()
     assert (roles.got("trainer", frames.STOP), roles.got("server", frames.STOP)) == (2, 0)
     roles.node("n1").stops(0, 1)
@@ -114,18 +118,18 @@ def test_one_interrupt_stops_the_trainer_first(roles: FakeRoles) -> None:
     assert roles.got("server", frames.STOP) == 1
     roles.node("n0").stops(0, 1)
     roles.step()
-    assert roles.job.conclude().code == 128 + signal.SIGINT
-    assert "stopped by SIGINT" in roles.job.conclude().words()
+    assert roles.job.make_ending().code == 128 + signal.SIGINT
+    assert "stopped by SIGINT" in roles.job.make_ending().words()
 
 
 def test_a_second_interrupt_kills_and_a_third_leaves(roles: FakeRoles) -> None:
     roles.run_all()
     for _ in range(2):
-        roles.job.end(signal.SIGINT)
+        roles.job.on_end_signal(signal.SIGINT)
     roles.step()
     last = [body for kind, body in roles.node("n0").received if kind == frames.STOP][-1]
     assert json.loads(last)["grace"] == 0.0
-    roles.job.end(signal.SIGINT)
+    roles.job.on_end_signal(signal.SIGINT)
     roles.go(1.0)
     assert roles.job.abandoned
     assert roles.overs == 1
@@ -155,16 +159,16 @@ def test_a_node_that_is_lost_before_the_start_is_named(roles: FakeRoles) -> None
     assert roles.states()["server"] == "stopping"
     roles.node("n0").stops(0, 1)
     roles.go(1.0)
-    assert "dsrun: trainer: lost n2 before the start" in roles.job.conclude().words()
-    assert roles.job.conclude().code == 69
+    assert "dsrun: trainer: lost n2 before the start" in roles.job.make_ending().words()
+    assert roles.job.make_ending().code == 69
 
 
 def test_another_node_0_calls_the_start_off(roles: FakeRoles) -> None:
-    roles.job.begin()
+    roles.job.start()
     roles.connect()
     roles.job.call_off("another machine answers as node 0")
     roles.go(1.0)
-    assert "another machine answers as node 0" in str(roles.job.conclude().error)
+    assert "another machine answers as node 0" in str(roles.job.make_ending().error)
 
 
 def test_a_job_that_runs_is_not_called_off(roles: FakeRoles) -> None:
@@ -192,7 +196,7 @@ def test_a_signal_is_passed_on_to_all_ranks(roles: FakeRoles) -> None:
 
 def test_a_signal_that_ends_jobs_stops_dependants_first(roles: FakeRoles) -> None:
     roles.run_all()
-    roles.job.end(signal.SIGINT)
+    roles.job.on_end_signal(signal.SIGINT)
     roles.step()
     assert [one.number for one in stops(roles, "trainer")] == [signal.SIGINT]
     assert stops(roles, "server") == []
@@ -220,11 +224,11 @@ def test_a_grace_is_for_all_roles_together(roles: FakeRoles) -> None:
 )
 def test_an_error_before_the_start_is_its_end(error: DsrunError, code: int) -> None:
     roles = FakeRoles()
-    roles.job.begin()
-    roles.job.refuse(error)
+    roles.job.start()
+    roles.job.fail(error)
     roles.step()
     roles.clock.go(1.0)
     roles.step()
-    ending = roles.job.conclude()
+    ending = roles.job.make_ending()
     assert (ending.code, str(ending.error)) == (code, "role server: no such folder")
     roles.close()

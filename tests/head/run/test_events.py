@@ -44,7 +44,7 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     also: list[RunEvent] = []
     run.observe(seen.append)
     run.observe(also.append)
-    run.begin()
+    run.start()
     job.step()
     job.ready(run)
     assert seen == [Started("job", 4, ("n0", "n1"), MASTER)]
@@ -56,7 +56,7 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     job.step()
     job.node("n1").exits(2, -15, told=True)
     job.step()
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     assert run.state.observers is not None
     run.state.observers.ended(ending_of(run.view()))
     assert seen[1] == RanksStarted("n1", (2, 3))

@@ -391,7 +391,7 @@ def test_the_restart_policy_hears_how_sessions_end_while_the_run_goes_on(
     run = job.start(restarts=Hearing)
     job.emit(SessionEnded(1, "no route"))
     assert heard == [("n1", "no route")]
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     job.emit(SessionEnded(1, "late"))
     assert heard == [("n1", "no route")]
 

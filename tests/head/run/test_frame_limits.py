@@ -49,7 +49,7 @@ def test_what_was_printed_is_granted_back_in_quarters() -> None:
     node.limits.on_printed(WINDOW // 4 - 1, WINDOW)
     assert node.sink.sent == []
     node.limits.on_printed(1, WINDOW)
-    assert [frames.unpack_count(body) for _, body in node.sink.sent] == [WINDOW // 4]
+    assert [frames.unpack_credit(body) for _, body in node.sink.sent] == [WINDOW // 4]
     node.limits.on_printed(10, WINDOW)
     assert node.kinds == [frames.CREDIT]
 

@@ -173,7 +173,7 @@ EARLY = {
     "output before the start": hello() + frames.pack_output(2, 1, b"x"),
     "all done before the start": hello() + messages.pack(frames.DONE, messages.Done((), {})),
     "an answer that nobody asked for": hello() + frames.pack(frames.PROBED, b'{"verdicts":[]}'),
-    "input taken before the start": hello() + frames.pack_count(frames.INPUT_ACK, 1),
+    "input taken before the start": hello() + frames.pack_credit(frames.INPUT_ACK, 1),
     "a stop before the start": hello() + note(signal=15),
     "hello twice": hello() + hello(),
     "no frames": b"\xff" * 64,
@@ -194,9 +194,9 @@ LATE = {
     "activity that is none": active(BUSY._replace(cpu=float("inf"))),
     "a signal that is none": note(signal=77),
     "notes without end": note() * 2000,
-    "input that nobody sent": frames.pack_count(frames.INPUT_ACK, 1 << 60),
+    "input that nobody sent": frames.pack_credit(frames.INPUT_ACK, 1 << 60),
     "a count of no bytes": frames.pack(frames.INPUT_ACK, b""),
-    "a question of another's": frames.pack_ask(1, 0, 1, b"{}"),
+    "a question of another's": frames.pack_shard_request(1, 0, 1, b"{}"),
     "half a question": frames.pack(frames.SHARD_REQUEST, b"\0"),
     "output of no stream": frames.pack(frames.OUTPUT, b"\0\0\0\2\7x"),
     "a beat without a clock": frames.pack(frames.BEAT, b"nan"),
@@ -475,10 +475,10 @@ def test_a_question_of_a_worker_is_answered(fleet_of: FleetOf) -> None:
     job.start(workers=WorkerPolicy(shard_queue=True))
     spec = {"size": 4, "shard": 2, "epochs": 1, "shuffle": False, "seed": 0, "growing": False}
     asked = json.dumps({"ask": "open", "queue": "q", "spec": spec}).encode()
-    job.node("n0").says(frames.pack_ask(1, 0, 7, asked))
-    assert job.news("n0") == [["SHARD_ANSWER", repr(frames.pack_answer(7, b"{}")[5:])]]
-    job.node("n0").says(frames.pack_ask(1, 3, 7, asked))
-    of_another_round = repr(frames.pack_answer(7, b"")[5:])
+    job.node("n0").says(frames.pack_shard_request(1, 0, 7, asked))
+    assert job.news("n0") == [["SHARD_ANSWER", repr(frames.pack_shard_answer(7, b"{}")[5:])]]
+    job.node("n0").says(frames.pack_shard_request(1, 3, 7, asked))
+    of_another_round = repr(frames.pack_shard_answer(7, b"")[5:])
     assert job.news("n0") == [["SHARD_ANSWER", of_another_round]]
 
 

@@ -75,7 +75,7 @@ def test_a_failure_is_told_with_what_its_node_has_kept_of_it() -> None:
 def test_the_ends_of_a_former_round_are_forgotten() -> None:
     job = Told()
     job.ends(0, 1)
-    job.record.forget_exits()
+    job.record.clear_exits()
     assert not job.record.has_failures
     assert job.report().failures == ()
 
@@ -181,7 +181,7 @@ def test_what_may_still_run_on_a_node_whose_end_was_not_seen() -> None:
         node.left, node.begun = f"rank on {node.name}", True
     assert job.report().unseen == ("rank on n0", "rank on n1")
     job.nodes[0].cleaned_up = True
-    job.nodes[1].end(Done((), {}))
+    job.nodes[1].finish(Done((), {}))
     assert job.report().unseen == ()
 
 

@@ -120,7 +120,7 @@ def test_a_node_that_connects_later_gets_its_job_then(fleet_of: FleetOf) -> None
 def test_a_node_that_is_prepared_first_gets_its_job_as_it_is_there(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     gate = FakeGate()
-    job.prepare(gates=gate.at(GateStage.JOB)).begin()
+    job.prepare(gates=gate.at(GateStage.JOB)).start()
     assert [job.kinds(name) for name in job.hosts] == [[], []]
     assert [[node.name for node in held] for held in gate.held] == [["n0"], ["n1"]]
     gate.held[1][0].change_job = lambda task: task._replace(workdir="/there")
@@ -377,7 +377,7 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
     job.node("n0").leaves()
     job.step()
     job.clock.go(CAUSE_WAIT - 0.01)
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     assert run.state.phase is RunPhase.ENDING
     job.clock.go(0.01)
     end = story(run)
@@ -398,9 +398,9 @@ def test_a_run_that_is_abandoned_waits_for_nobody(fleet_of: FleetOf) -> None:
 def test_to_end_twice_ends_once(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     run = job.run()
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     job.go(3)
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     assert (run.state.phase, story(run)["seconds"]) == (RunPhase.OVER, 0.0)
 
 

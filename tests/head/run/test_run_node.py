@@ -61,7 +61,7 @@ def test_a_node_is_over_when_it_is_done_or_lost() -> None:
     assert (node.over, node.lost) == (True, "no route")
     node.admit(node.node)
     assert (node.over, node.lost) == (False, "")
-    node.end(Done((), {}))
+    node.finish(Done((), {}))
     assert node.over
     node.forget()
     assert not node.over
@@ -70,8 +70,8 @@ def test_a_node_is_over_when_it_is_done_or_lost() -> None:
 def test_a_lost_node_stays_lost_until_it_is_admitted() -> None:
     node = second()
     node.lose("no route")
-    node.end(Done((), {}))
-    node.forget()
+    node.finish(Done((), {}))
+    node.reset()
     node.answer(hello())
     assert node.state is NodeState.LOST
     node.admit(node.node)
@@ -105,23 +105,23 @@ def test_nothing_is_swept_before_its_guard_says_so() -> None:
     (node,) = sent_nodes(plan_of(1))
     assert not node.cleaned_up
     node.begun, node.cleaned_up, node.left = True, True, "may still run"
-    node.forget()
+    node.reset()
     assert (node.cleaned_up, node.left) == (False, "")
 
 
 def test_what_may_run_there_is_not_forgotten_before_somebody_has_looked() -> None:
     (node,) = sent_nodes(plan_of(1))
     node.left = "may still run"
-    node.forget()
+    node.reset()
     assert node.left == "may still run"
 
 
 def test_workers_may_run_there_from_their_order_on() -> None:
     (node,) = sent_nodes(plan_of(1))
     assert node.state is NodeState.STARTING
-    node.begin()
+    node.start()
     assert node.begun
-    node.forget()
+    node.reset()
     assert node.state is NodeState.STARTING
 
 

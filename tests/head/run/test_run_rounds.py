@@ -53,7 +53,7 @@ def test_observers_see_each_round_with_its_nodes(fleet_of: FleetOf) -> None:
     plan = assigned(job.run.state.plan, [node])
     job.run.handle(run_rounds.form_round, run_rounds.FormRound([node], plan, "n1", 4000, 2, 1, 3))
     place = Ranks(0, 2, 0, 1, "n1", 4001, 0, 3)
-    job.run.handle(run_rounds.begin_round, 3, place, [node])
+    job.run.handle(run_rounds.start_round, 3, place, [node])
     rounds = [one for one in seen if isinstance(one, events.Round)]
     assert [(one.number, one.restarts, one.world_size, one.hosts) for one in rounds] == [
         (2, 1, 2, ("n1",)),

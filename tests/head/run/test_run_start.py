@@ -126,10 +126,10 @@ def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> N
     run = job.start(output=OutputPolicy(stdin=True))
     os.write(stdin, b"hello")
     assert job.news("n0") == [["INPUT", "b'hello'"]]
-    job.node("n0").says(frames.pack_count(frames.INPUT_ACK, 5))
+    job.node("n0").says(frames.pack_credit(frames.INPUT_ACK, 5))
     job.step()
     assert run.state.phase is RunPhase.RUNNING
-    job.node("n0").says(frames.pack_count(frames.INPUT_ACK, 1))
+    job.node("n0").says(frames.pack_credit(frames.INPUT_ACK, 1))
     job.step()
     assert run.state.nodes[0].lost.endswith("kind 38: 1 bytes of input read, but only 0 sent")
     assert job.kinds("n1") == ["STOP"]
@@ -139,6 +139,6 @@ def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> N
 def test_input_is_taken_only_where_some_was_sent(asked: bool, fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start(output=OutputPolicy(stdin=asked))
-    job.node("n1" if asked else "n0").says(frames.pack_count(frames.INPUT_ACK, 0))
+    job.node("n1" if asked else "n0").says(frames.pack_credit(frames.INPUT_ACK, 0))
     job.step()
     assert run.state.nodes[asked].lost.endswith("kind 38: input read, but none sent")

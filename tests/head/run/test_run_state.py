@@ -61,7 +61,7 @@ def ready(run: Played) -> AllReady:
 
 def test_a_node_that_connects_is_to_get_its_job() -> None:
     run = Played()
-    assert run.step(run_start.begin) == [("ask", node) for node in run.nodes]
+    assert run.step(run_start.send_jobs) == [("ask", node) for node in run.nodes]
     connected = NodeConnected(run.nodes[1].connection)
     assert run.step(fleet_events.on_event, connected) == [("ask", run.nodes[1])]
     assert run.state.phase is RunPhase.STARTING
@@ -69,7 +69,7 @@ def test_a_node_that_connects_is_to_get_its_job() -> None:
 
 def test_nothing_is_done_before_a_step_is_over() -> None:
     run = Played()
-    run.step(run_start.begin)
+    run.step(run_start.send_jobs)
 
     def stop(state: RunState) -> None:
         state.stop(signal.SIGTERM, 3.0)
@@ -82,8 +82,8 @@ def test_nothing_is_done_before_a_step_is_over() -> None:
 
 def test_what_is_decided_in_a_step_is_part_of_it_and_the_end_is_the_last() -> None:
     run = Played()
-    run.step(run_start.begin)
-    run.state.decide(run.state.refuse, ValueError("no"))  # type: ignore[arg-type]
+    run.step(run_start.send_jobs)
+    run.state.decide(run.state.fail, ValueError("no"))  # type: ignore[arg-type]
     run.state.log("refused")
     assert run.step(fleet_events.time_passed)[-2:] == [("log", "refused", "info"), ("finish",)]
     assert run.state.phase is RunPhase.OVER
@@ -92,7 +92,7 @@ def test_what_is_decided_in_a_step_is_part_of_it_and_the_end_is_the_last() -> No
 def test_what_a_decision_leads_to_comes_before_the_decisions_after_it() -> None:
     """No node is told to leave a round of which it has not been told."""
     run = Played()
-    run.step(run_start.begin)
+    run.step(run_start.send_jobs)
     run.state.decide(run_start.start, run.state, ready(run))
     run.state.log("after it")
     *before, last = run.step(fleet_events.time_passed)
@@ -102,7 +102,7 @@ def test_what_a_decision_leads_to_comes_before_the_decisions_after_it() -> None:
 
 def test_what_was_decided_before_an_error_is_done_all_the_same() -> None:
     run = Played()
-    run.step(run_start.begin)
+    run.step(run_start.send_jobs)
 
     def fail(state: RunState) -> None:
         state.log("decided")
@@ -115,7 +115,7 @@ def test_what_was_decided_before_an_error_is_done_all_the_same() -> None:
 
 def test_time_passes_only_in_steps() -> None:
     run = Played()
-    run.step(run_start.begin)
+    run.step(run_start.send_jobs)
     run.step(run_start.start, ready(run))
     run.step(RunState.stop, signal.SIGTERM, 3.0)
     run.now = 2.9 + LAST_MARGIN
@@ -131,7 +131,7 @@ def test_time_passes_only_in_steps() -> None:
 
 def test_a_frame_that_is_not_expected_changes_nothing() -> None:
     run = Played()
-    run.step(run_start.begin)
+    run.step(run_start.send_jobs)
     with pytest.raises(frames.BadFrame, match=r"^the job has not started$"):
         run.says(0, messages.pack(frames.STARTED, messages.WorkersStarted((0,), (7,))))
     assert run.state.workers.running == []

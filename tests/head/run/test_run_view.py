@@ -33,7 +33,7 @@ def test_it_follows_the_phases(fleet_of: FleetOf) -> None:
     running = run.view()
     run.handle(RunState.stop, 15)
     stopping = run.view()
-    run.handle(RunState.end)
+    run.handle(RunState.finish)
     fleet.go(1.0)
     views = starting, running, stopping, run.view()
     assert [one.phase for one in views] == [
@@ -53,7 +53,7 @@ def test_it_follows_the_phases(fleet_of: FleetOf) -> None:
 def test_it_tells_why_a_run_was_refused(fleet_of: FleetOf) -> None:
     run, error = fleet_of("n0").run(), NodeError("no such folder")
     assert run.view().error is None
-    run.handle(RunState.refuse, error)
+    run.handle(RunState.fail, error)
     assert run.view().error is error
 
 

@@ -80,7 +80,7 @@ def test_nothing_is_said_where_nobody_is_left_behind(what: str) -> None:
     elif what == "lost":
         job.workers.lost(job.peers[1])
     elif what == "again":
-        job.workers.begin_again()
+        job.workers.start_round()
     job.clock.go(PATIENCE)
     assert job.said == []
 

@@ -58,6 +58,6 @@ def test_a_start_that_is_cancelled_starts_nobody() -> None:
 def test_a_node_that_is_started_otherwise_gets_no_other_start() -> None:
     """It was released meanwhile, or its node launcher is another one by now."""
     nodes, staged = begun()
-    staged.drop(nodes[1])
+    staged.remove(nodes[1])
     staged.on_answer(nodes[0])
     assert started(nodes) == [1, 0, 1]

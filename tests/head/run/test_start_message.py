@@ -109,6 +109,6 @@ def test_a_start_for_a_round_begins_no_workers() -> None:
 @pytest.mark.parametrize(("cancel", "left"), [(False, ["n0", "n2"]), (True, ["n0"])])
 def test_a_start_that_is_dropped_is_not_sent(cancel: bool, left: list[str]) -> None:
     staged, nodes, sent = kept_back(begins=True)
-    staged.cancel() if cancel else staged.drop(nodes[1])
+    staged.cancel() if cancel else staged.remove(nodes[1])
     staged.on_answer(nodes[0])
     assert sent == left

@@ -57,7 +57,7 @@ class Waiting:
             self,  # type: ignore[arg-type]
             StartLimits(connect=10.0, start=300.0, verbose=level == "debug"),
         )
-        self.startup.begin()
+        self.startup.start()
 
     def log(self, text: str, level: str = "info") -> None:
         self._console.log(text, level)
@@ -165,7 +165,7 @@ def test_after_the_start_nobody_fails_any_more(fleet_of: FleetOf) -> None:
     run = job.start()
     run.state.startup.fail(run.state.nodes[1], "late")
     assert run.state.nodes[1].reason == ""
-    run.state.startup.abandon()
+    run.state.startup.cancel_if_unfit()
     job.go(400)
     assert run.state.error is None
 
@@ -173,10 +173,10 @@ def test_after_the_start_nobody_fails_any_more(fleet_of: FleetOf) -> None:
 def test_to_abandon_a_start_needs_a_host_that_failed(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.run()
-    assert not run.state.startup.abandon()
+    assert not run.state.startup.cancel_if_unfit()
     run.handle(run_start.fail_start, run.state.nodes[1], "no route")
     assert not run.state.ending
-    assert run.state.startup.abandon()
+    assert run.state.startup.cancel_if_unfit()
     run.handle(fleet_events.time_passed)
     assert refusal(run) == ["n1: no route"]
 
@@ -203,11 +203,11 @@ def test_a_start_is_given_up_once() -> None:
     plan = Plan((node,), Program("x.py"), "mpich", None, None)
     timers: Any = clock.loop
     startup = Startup(plan, [waited], timers, told, StartLimits(10.0, 300.0))
-    startup.begin()
-    startup.give_up(["no"])
+    startup.start()
+    startup.cancel(["no"])
     startup.fail(waited, "no route")
     clock.go(400)
-    assert [name for name, *_ in told.calls] == ["status", "refuse"]
+    assert [name for name, *_ in told.calls] == ["status", "fail"]
     assert waited.reason == ""
 
 
@@ -485,7 +485,7 @@ def test_hosts_that_fail_one_by_one_cost_as_much_as_they_are(order: int) -> None
         for node in nodes[::order]:
             assert done.calls == []
             startup.fail(node, "its name does not resolve")
-        assert done.calls[-1][0] == "refuse"
+        assert done.calls[-1][0] == "fail"
 
     assert growth(work, 50) < LINEAR
 

@@ -182,7 +182,9 @@ def test_odd_requests_are_answered_with_an_error_or_not_understood(ask: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("unpack", "size"), [(frames.unpack_ask, 12), (frames.unpack_answer, 4)], ids=["ask", "answer"]
+    ("unpack", "size"),
+    [(frames.unpack_shard_request, 12), (frames.unpack_shard_answer, 4)],
+    ids=["ask", "answer"],
 )
 def test_short_frames_are_refused(unpack: Any, size: int) -> None:
     assert unpack(bytes(size - 1) + b"\1") == (*[0] * (size // 4 - 1), 1, b"")

@@ -27,7 +27,7 @@ class Node:
     def send(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
         assert kind == frames.SHARD_ANSWER
-        line, text = frames.unpack_answer(body)
+        line, text = frames.unpack_shard_answer(body)
         self.answers.append((line, json.loads(text) if text else None))
 
     def take_answers(self) -> list[tuple[int, Any]]:
@@ -52,7 +52,7 @@ class Job:
     ) -> list[tuple[int, Any]]:
         """Return what the node is answered at once."""
         text = request if isinstance(request, bytes) else json.dumps(request).encode()
-        body = frames.pack_ask(rank, generation, line, text)[5:]
+        body = frames.pack_shard_request(rank, generation, line, text)[5:]
         self.requests.on_ask(node, body)  # type: ignore[arg-type]
         return node.take_answers()
 

@@ -58,7 +58,7 @@ class Sync:
         self.sync = NodeSync(
             self.source, probe, self.outcomes.append, lambda: self.wanted, self.logged.append
         )
-        self.sync.begin(job.fleet.commands, job.fleet.nodes[0])
+        self.sync.start(job.fleet.commands, job.fleet.nodes[0])
 
     def sent(self) -> list[tuple[int, bytes]]:
         """What the node was sent since the last time."""
@@ -70,7 +70,9 @@ class Sync:
 
     def input(self) -> bytes:
         """The input of the program since the last time."""
-        return b"".join(frames.unpack_for(b)[1] for k, b in self.sent() if k == frames.EXEC_INPUT)
+        return b"".join(
+            frames.unpack_numbered(b)[1] for k, b in self.sent() if k == frames.EXEC_INPUT
+        )
 
     def answers(self, **fields: Any) -> None:
         """Have the program say a line."""
@@ -78,7 +80,7 @@ class Sync:
 
     def prints(self, data: bytes, stream: int = 1) -> None:
         """Have the program print something."""
-        frame = frames.pack_for(frames.EXEC_OUTPUT, 1, bytes([stream]) + data)
+        frame = frames.pack_numbered(frames.EXEC_OUTPUT, 1, bytes([stream]) + data)
         self.job.node("n0").says(frame)
         self.job.step()
 
@@ -98,7 +100,7 @@ def sync(fleet_of: FleetOf, tmp_path: Path) -> Sync:
 def test_a_node_that_has_everything(sync: Sync) -> None:
     (kind, asked), (_, request) = sync.sent()
     assert (kind, json.loads(asked)["program"]) == (frames.EXEC, "sync")
-    fields = json.loads(frames.unpack_for(request)[1])
+    fields = json.loads(frames.unpack_numbered(request)[1])
     assert (sync.folder / fields.pop("probe")).exists()
     assert fields == {
         "name": "proj",
@@ -108,7 +110,7 @@ def test_a_node_that_has_everything(sync: Sync) -> None:
     }
     sync.answers(ready="/there/proj", lock="/there/.use.lock", number=1)
     assert sync.outcomes == [Copy("/there/proj", "/there/.use.lock", 1)]
-    assert sync.sent() == [(frames.EXEC_INPUT, frames.pack_for(frames.EXEC_INPUT, 1)[5:])]
+    assert sync.sent() == [(frames.EXEC_INPUT, frames.pack_numbered(frames.EXEC_INPUT, 1)[5:])]
     sync.ends(0)
     assert len(sync.outcomes) == 1
     assert [path.name for path in sync.folder.iterdir()] == ["large", "a.py"] or not [

@@ -9,21 +9,21 @@ from dsrun.launcher.head.sync.shared import PROBE, SharedProbe
 
 def test_it_is_there_as_long_as_a_node_looks_for_it(tmp_path: Path) -> None:
     probe = SharedProbe(str(tmp_path))
-    name = probe.begin()
+    name = probe.start()
     assert name.startswith(PROBE)
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert probe.begin() == name
-    probe.end()
+    assert probe.start() == name
+    probe.close()
     assert (tmp_path / name).exists()
-    probe.end()
+    probe.close()
     assert not any(tmp_path.iterdir())
-    assert probe.begin() != name
-    probe.end()
+    assert probe.start() != name
+    probe.close()
     assert not any(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written_to_has_none() -> None:
     probe = SharedProbe("/proc")
-    assert probe.begin() == ""
-    probe.end()
+    assert probe.start() == ""
+    probe.close()
     assert not [path for path in Path("/proc").iterdir() if path.name.startswith(PROBE)]

@@ -197,7 +197,9 @@ class HealthyJob:
 
     def _judge(self) -> None:
         assert self._sampling is not None
-        known = self._sampling.look({one.number: self._view(one) for one in self._ranks}, self._now)
+        known = self._sampling.sample(
+            {one.number: self._view(one) for one in self._ranks}, self._now
+        )
         if known is not None:
             if not self._told:
                 self.found.append((self._name, known))

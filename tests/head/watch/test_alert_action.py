@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NO_PROGRESS
 from dsrun.launcher.head.run.events import Alarm
-from dsrun.launcher.head.run.restart_policy import GiveUp, give_up, restart
+from dsrun.launcher.head.run.restart_policy import GiveUp, restart, stop_for
 from dsrun.launcher.head.watch.alert_action import STOPPED, AlertAction
 
 WHY = "no line matched 'step'"
@@ -33,7 +33,7 @@ def done(then: str, *, runs: bool = True) -> list[object]:
     ("then", "follows"),
     [
         ("report", WHY),
-        ("stop", (give_up, END)),
+        ("stop", (stop_for, END)),
         ("restart", (restart, WHY, IN_VAIN)),
     ],
 )

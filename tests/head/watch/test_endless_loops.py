@@ -30,7 +30,7 @@ def test_loops_of_real_ranks(name: str) -> None:
             0: views[0]._replace(idle=now, collectives=(called,)),
             1: views[1]._replace(still=now),
         }
-        seen.append(loops.look(at, (1,), now))
+        seen.append(loops.sample(at, (1,), now))
     assert seen[:-1] == [None] * (2 * LONGER - 1)
     assert seen[-1] is not None
     assert (seen[-1].odd, seen[-1].doubt) == ((1,), MAY_BE_A_LOOP)
@@ -53,7 +53,7 @@ def test_a_rank_whose_kernel_does_not_end_goes_round(active: bool) -> None:
         over = collective(1, 11, "completed")._replace(members=(0, 1))
         spins = view(1, SYNCHRONIZE, active=active, collectives=(over,))._replace(still=now)
         at = {0: view(0, collectives=(called,), idle=now), 1: spins}
-        seen.append(loops.look(at, (1,), now))
+        seen.append(loops.sample(at, (1,), now))
     found = seen[-1]
     assert bool(found) is active
     assert seen[:-1] == [None] * (2 * LONGER - 1)
@@ -71,7 +71,7 @@ def test_a_look_that_could_not_read_a_rank_says_nothing_of_it() -> None:
         called = collective(0, 12)._replace(members=(0, 1), age=now)
         odd = views[1]._replace(still=now, threads=() if half == 3 else views[1].threads)
         at = {0: views[0]._replace(idle=now, collectives=(called,)), 1: odd}
-        seen.append(loops.look(at, (1,), now))
+        seen.append(loops.sample(at, (1,), now))
     assert [bool(one) for one in seen] == [False] * (2 * LONGER - 1) + [True, True]
 
 

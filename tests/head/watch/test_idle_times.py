@@ -36,7 +36,7 @@ def test_a_rank_has_worked_in_the_middle_of_the_last_interval_in_which_it_did() 
 def test_no_time_counts_before_a_rank_is_known_or_before_a_new_beginning() -> None:
     idle_times = taken(taken(RankIdleTimes(2.0), 100.0, row(idle=50.0)), 102.0, row(idle=52.0))
     assert idle_times.idle(0, 102.0) == 2.0
-    idle_times.begin_again(103.0)
+    idle_times.restart(103.0)
     taken(idle_times, 104.0, row(idle=54.0))
     assert idle_times.idle(0, 104.0) == 1.0
     taken(idle_times, 106.0, row(idle=56.0, pid=1))
@@ -65,7 +65,7 @@ def test_ranks_that_have_ended_are_forgotten() -> None:
     idle_times = taken(RankIdleTimes(2.0), 100.0, row(0), row(1), row(2))
     taken(idle_times, 100.0, row(3), host="n1")
     taken(idle_times, 101.0, row(0), row(1))
-    idle_times.drop(1)
+    idle_times.remove(1)
     assert [*idle_times.ranks] == [0, 3]
     assert idle_times.idle_in_turn((1, 2), 102.0) == 0.0
     assert idle_times.idle_in_turn((0, 1, 3), 102.0) == 1.5

@@ -25,7 +25,7 @@ def said(one: RuleState, text: str, now: float = 0.0, rank: int = 0) -> list[str
 
 def test_the_first_line_has_to_come_in_time() -> None:
     one = state(within=10.0, every=3.0)
-    one.begin(100.0)
+    one.start(100.0)
     assert one.due == 110.0
     assert not list(one.missed(109.9))
     text = "r: no line has matched 'step' within 10.0 s of the start of the workers"
@@ -35,7 +35,7 @@ def test_the_first_line_has_to_come_in_time() -> None:
 
 def test_then_one_after_another() -> None:
     one = state(within=10.0, every=3.0)
-    one.begin(100.0)
+    one.start(100.0)
     assert said(one, "step 1", 101.0) == []
     assert one.due == 104.0
     assert said(one, "something else", 103.0) == []
@@ -61,7 +61,7 @@ def test_a_new_round_and_time_that_does_not_count() -> None:
     said(one, "step 1", 1.0)
     list(one.missed(9.0))
     assert one.matched
-    one.begin(20.0)
+    one.start(20.0)
     assert (one.due, one.matched) == (23.0, False)
     one.still(100.0)
     assert one.due == 123.0
@@ -82,7 +82,7 @@ def test_a_number_must_be_finite(text: str) -> None:
     value = float(text)
     assert said(one, f"loss {text}") == [f"r: loss of rank 0 (n1) is {value}: 'loss {text}'"]
     assert said(one, f"loss {text}", rank=1) == [], "once in a round"
-    one.begin(9.0)
+    one.start(9.0)
     assert len(said(one, f"loss {text}")) == 1
 
 
@@ -112,7 +112,7 @@ def test_a_number_must_reach_a_new_low_in_so_many_lines_of_a_rank() -> None:
     assert said(one, "loss 0", rank=1) == [], "another rank has lows of its own"
     assert said(one, "loss 6") == []
     why = "r: loss of rank 0 (n1) has not fallen below 7 in 3 lines: 'loss 7.5'"
-    one.begin(0.0)
+    one.start(0.0)
     for text in ("7", "7", "nan"):
         assert said(one, f"loss {text}") == []
     assert said(one, "loss 7.5") == [why]

@@ -36,7 +36,7 @@ class Watched:
         observe(self.run)
         self.alarms: list[Alarm] = []
         self.run.observe(lambda one: self.alarms.append(one) if isinstance(one, Alarm) else None)
-        self.run.begin()
+        self.run.start()
         self.fleet.step()
         self.fleet.begin_workers(self.run)
         self.fleet.said()

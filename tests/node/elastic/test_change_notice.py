@@ -41,7 +41,7 @@ class Given:
     def end(self) -> None:
         """End it, and have its child answer."""
         before = self.ends
-        self.notice.end(self._ended)
+        self.notice.close(self._ended)
         self.answer()
         assert self.ends == before + 1
 
@@ -112,7 +112,7 @@ def test_a_round_that_ends_while_the_file_is_made_leaves_none(tmp_path: Path) ->
     """The end waits for the file; another call of it takes the place of the first."""
     given = Given("soon", tmp_path)
     given.notice.give(given.signals.append)
-    given.notice.end(lambda: given.lines.append("a former end"))
+    given.notice.close(lambda: given.lines.append("a former end"))
     given.end()
     assert (list(tmp_path.iterdir()), given.lines) == ([], [])
 
@@ -124,7 +124,7 @@ def test_a_file_system_that_does_not_answer_is_not_waited_for(
     with monkeypatch.context() as silent:
         silent.setattr(system, "open_fd", lambda *_: signal.pause())
         given.notice.give(given.signals.append)
-    given.notice.end(given._ended)
+    given.notice.close(given._ended)
     given.clock.go(0.0)
     assert given.ends == 0
     given.clock.go(SECONDS)

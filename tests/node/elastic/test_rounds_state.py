@@ -83,7 +83,7 @@ def test_workers_that_still_wait_end_at_once(do: Recorder) -> None:
 
 
 def test_workers_that_were_not_started_end_for_the_agent(do: Recorder) -> None:
-    assert do.after(running(do).not_started, TERM) == [*ENDS, ("end_notice",)]
+    assert do.after(running(do).not_started, TERM) == [*ENDS, ("close_notice",)]
 
 
 def test_a_notice_is_for_workers_that_run(do: Recorder) -> None:
@@ -113,7 +113,7 @@ def test_rounds_of_torch_are_counted_here_and_their_ranks_told(do: Recorder) -> 
 def test_the_end_of_the_agent_is_the_last_that_happens(do: Recorder) -> None:
     one, failure = running(do), AgentFailure("no port")
     done = do.after(one.agent_ended, failure)
-    assert done == [("send", frames.AGENT_FAILED, failure), ("end", "no port")]
+    assert done == [("send", frames.AGENT_FAILED, failure), ("finish", "no port")]
     assert one.phase is RoundsPhase.OVER
     one.round_formed(SECOND)
     one.change_wanted()
@@ -129,4 +129,4 @@ def test_the_end_of_the_agent_is_the_last_that_happens(do: Recorder) -> None:
 
 
 def test_an_agent_that_ends_well_has_no_reason(do: Recorder) -> None:
-    assert do.after(running(do).agent_ended, None) == [("end", "")]
+    assert do.after(running(do).agent_ended, None) == [("finish", "")]

@@ -104,7 +104,7 @@ def ended(
         loop.stop()
 
     ending = JobEnder(loop, EndJob(JOB, number, grace), over)
-    ending.begin()
+    ending.start()
     if not outcomes:
         loop.run()
     return outcomes[0]
@@ -305,7 +305,7 @@ def test_closing_leaves_everything_as_it_is(some: Processes) -> None:
     gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     ending = JobEnder(loop, EndJob(JOB, signal.SIGTERM, 5.0), lambda _: None)
-    ending.begin()
+    ending.start()
     ending.close()
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
     assert mine.poll() is None

@@ -60,7 +60,7 @@ def test_phases_go_forward(history: History) -> None:
     order, files = history.fake.order()
     assert order["memory"] == ["bind", [0, 2]]
     assert history.fork.phase is ForkPhase.ORDERED
-    history.fork.end()  # a worker is not ended
+    history.fork.stop()  # a worker is not ended
     assert history.fork.phase is ForkPhase.ORDERED
     history.fake.line.close()
     history.go()
@@ -72,14 +72,14 @@ def test_phases_go_forward(history: History) -> None:
 def test_one_that_waits_is_killed_at_its_end(history: History) -> None:
     history.fake.waits()
     history.go()
-    history.fork.end()
+    history.fork.stop()
     assert history.fork.phase is ForkPhase.CLOSED
     assert os.WTERMSIG(os.waitpid(history.fake.pid, 0)[1]) == signal.SIGKILL
     history.fake.pid = 0
 
 
 def test_one_whose_pid_is_not_known_finds_its_socket_closed(history: History) -> None:
-    history.fork.end()
+    history.fork.stop()
     assert history.fake.line.recv(1) == b""
 
 

@@ -206,7 +206,7 @@ def test_who_is_cancelled_starts_nothing(runs: Runs) -> None:
 
 def test_a_run_ends_after_its_preloader(runs: Runs) -> None:
     workers = runs.run()
-    workers.end(lambda: runs.calls.append("end"))
+    workers.finish(lambda: runs.calls.append("end"))
     assert runs.calls == []
     os.waitpid(runs.fakes[0].pid, 0)
     workers.on_reaped({runs.fakes[0].pid})
@@ -223,7 +223,7 @@ def first(runs: Runs, **report: object) -> Preloader:
     runs.prepare(1)
     assert runs.forked(workers.spawn(spec()))
     workers.started(1)
-    workers.end(lambda: runs.calls.append("end"))
+    workers.finish(lambda: runs.calls.append("end"))
 
     def over() -> bool:
         runs.clock.go(0.01)
@@ -275,7 +275,7 @@ def test_one_that_does_not_fit_is_replaced_for_the_run_after(
     assert runs.calls == ["start"]
     assert not runs.forked(workers.spawn(spec()))
     workers.started(1)
-    workers.end(lambda: runs.calls.append("end"))
+    workers.finish(lambda: runs.calls.append("end"))
     assert runs.calls == ["start", "end"]
     assert workers.kept is not kept
     assert len(runs.fakes) == 2
@@ -357,7 +357,7 @@ def test_a_run_that_preloads_nothing_leaves_it_to_the_next(
     workers.prepare(1, lambda: runs.calls.append("start"))
     assert not runs.forked(workers.spawn(spec()))
     workers.started(1)
-    workers.end(lambda: runs.calls.append("end"))
+    workers.finish(lambda: runs.calls.append("end"))
     assert runs.calls == ["start", "end"]
     assert (workers.kept, workers.pids, kept.phase) == (
         kept,

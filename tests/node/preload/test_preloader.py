@@ -286,7 +286,7 @@ def test_an_import_that_hangs_is_given_up(history: History) -> None:
 
 
 def test_it_is_watched_while_nobody_waits(history: History) -> None:
-    history.one.dismiss(lambda: history.calls.append("gone"))
+    history.one.cancel_forks(lambda: history.calls.append("gone"))
     assert history.calls == ["gone"]
     history.until_given_up()
     assert history.one.problem == "the import made no progress for 10 s"
@@ -401,7 +401,7 @@ def test_who_is_dismissed_is_not_called_and_has_no_forks(history: History) -> No
     history.imports()
     history.waiting(1)
     history.when_ready(2, "late")
-    history.one.dismiss()
+    history.one.cancel_forks()
     assert history.fake.forks[0].pid in history.one.pids  # it is still there
     assert history.killed(history.fake.forks[0].pid)
     history.clock.settle()

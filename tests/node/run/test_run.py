@@ -286,7 +286,7 @@ def test_without_the_runner_output_is_dropped_and_the_workers_are_stopped(
     played = make(python(TRAP.format(then="pass")), last_grace=500.0, grace=1.0)
     played.run.start(START._replace(credit=1))
     played.prints("ready")
-    played.run.abandon("why")
+    played.run.stop_without_runner("why")
     played.until(lambda: "15\n" in played.output())
     played.skip(400.0)
     assert played.exits() == []
@@ -303,7 +303,9 @@ def test_input_is_passed_on(make: Callable[..., Played]) -> None:
     played.prints("text")
     played.run.receive(frames.INPUT, b"")
     played.done()
-    took = [frames.unpack_count(body) for kind, body in played.received if kind == frames.INPUT_ACK]
+    took = [
+        frames.unpack_credit(body) for kind, body in played.received if kind == frames.INPUT_ACK
+    ]
     assert sum(took) == 5
     assert played.output() == "text\n"
 
@@ -326,11 +328,11 @@ def test_workers_ask_the_queues(make: Callable[..., Played]) -> None:
     played.run.start(START._replace(first_rank=3, generation=2))
     played.until(lambda: "SHARD_REQUEST" in played.names())
     (body,) = (body for kind, body in played.received if kind == frames.SHARD_REQUEST)
-    rank, generation, line, question = frames.unpack_ask(body)
+    rank, generation, line, question = frames.unpack_shard_request(body)
     assert (rank, generation, question) == (3, 2, b'"question"')
     played.run.receive(frames.SHARD_ANSWER, line.to_bytes(4, "big") + b'"answer"')
     played.prints("answer")
-    played.run.abandon("nobody answers any more")
+    played.run.stop_without_runner("nobody answers any more")
     played.prints("b''")
     played.done()
 
@@ -488,7 +490,7 @@ def test_after_the_end_nothing_happens(make: Callable[..., Played]) -> None:
     ):
         played.run.receive(kind, b"")
     played.run.stop(signal.SIGTERM, 0.0, reason="late")
-    played.run.abandon("late")
+    played.run.stop_without_runner("late")
     played.skip(1000.0)
     assert (played.received, played.ends) == (said, 1)
 

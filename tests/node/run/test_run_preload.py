@@ -178,7 +178,9 @@ def test_input_is_kept_until_there_is_a_worker(make: Callable[..., Played]) -> N
     played.run.receive(frames.INPUT, b"")
     played.done()
     assert played.output() == "a\nb True\n"
-    took = [frames.unpack_count(body) for kind, body in played.received if kind == frames.INPUT_ACK]
+    took = [
+        frames.unpack_credit(body) for kind, body in played.received if kind == frames.INPUT_ACK
+    ]
     assert sum(took) == 3
 
 

@@ -407,7 +407,7 @@ def test_a_stop_ends_the_run_whatever_it_does(
     if how == "stop":
         played.run.stop(signal.SIGTERM, 30.0, reason="why")
     else:
-        played.run.abandon("why")
+        played.run.stop_without_runner("why")
     assert played.done()["reason"] == "why"
     assert (played.names().count("READY"), processes.children()) == (count, [])
     played.run.receive(frames.LEAVE_ROUND, b"")

@@ -33,7 +33,7 @@ def state(do: Recorder, *, elastic: bool = False, preloads: bool = False) -> Nod
 def running(do: Recorder) -> NodeRunState:
     """A run whose workers run."""
     one = state(do)
-    assert do.after(one.started, START) == [("settle", START)]
+    assert do.after(one.started, START) == [("flush_signals", START)]
     assert do.after(one.workers_due, START) == [("start_group", START, [])]
     return one
 
@@ -54,7 +54,7 @@ def test_from_start_to_done(do: Recorder) -> None:
 
 def test_a_stop_before_the_start_is_the_end(do: Recorder) -> None:
     assert do.after(state(do).stopped, TERM, 9.0) == END
-    assert do.after(state(do, preloads=True).stopped, TERM, 9.0) == [("end_preloader",)]
+    assert do.after(state(do, preloads=True).stopped, TERM, 9.0) == [("finish_preloader",)]
 
 
 def test_a_stop_while_signals_settle_starts_nothing(do: Recorder) -> None:
@@ -117,7 +117,7 @@ def test_input_waits_with_the_workers(do: Recorder) -> None:
     one = state(do, preloads=True)
     assert do.after(one.started, START) == [("preload", START)]
     assert do.after(one.input_came, b"early") == []
-    assert do.after(one.preloaded, START) == [("settle", START)]
+    assert do.after(one.preloaded, START) == [("flush_signals", START)]
     assert do.after(one.workers_due, START) == [("start_group", START, [b"early"])]
     assert do.after(one.input_came, b"late") == [("group.feed", b"late")]
 
@@ -125,7 +125,7 @@ def test_input_waits_with_the_workers(do: Recorder) -> None:
 def test_workers_that_wait_are_not_started_after_a_stop(do: Recorder) -> None:
     one = state(do, preloads=True)
     do.after(one.started, START)
-    assert do.after(one.stopped, TERM, 9.0) == [("preloader.cancel",), ("end_preloader",)]
+    assert do.after(one.stopped, TERM, 9.0) == [("preloader.cancel",), ("finish_preloader",)]
     assert do.after(one.preloader_gone) == END
 
 
@@ -135,8 +135,8 @@ def test_workers_that_wait_are_not_started_after_a_stop(do: Recorder) -> None:
 def elastic(do: Recorder) -> NodeRunState:
     """A run in a round."""
     one = state(do, elastic=True)
-    assert do.after(one.started, START) == [("begin_rounds", START)]
-    assert do.after(one.workers_requested, START) == [("settle", START)]
+    assert do.after(one.started, START) == [("start_rounds", START)]
+    assert do.after(one.workers_requested, START) == [("flush_signals", START)]
     assert do.after(one.workers_due, START) == [("start_group", START, [])]
     return one
 

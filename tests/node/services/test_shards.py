@@ -51,11 +51,11 @@ class Node:
     def _sent(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
         assert kind == frames.SHARD_REQUEST
-        self.asked.append(frames.unpack_ask(body))
+        self.asked.append(frames.unpack_shard_request(body))
 
     def answer(self, number: int, text: bytes) -> None:
         """Answer on a line."""
-        self.lines.receive(frames.pack_answer(number, text)[5:])
+        self.lines.receive(frames.pack_shard_answer(number, text)[5:])
 
     def hand_in(self, rank: int) -> socket.socket:
         """Open a line for a worker; return the worker's end of it."""

@@ -324,7 +324,7 @@ def test_a_supervisor_that_is_killed_is_reported(runner: FakeRunner) -> None:
     [
         messages.pack(frames.EXEC, ExecCommand(1, ("true",), {}, "", False, 0.0, 1, 1.0)),
         messages.pack(frames.EXEC, ExecCommand(2, (), {}, "", False, 0.0, 1, 1.0)),
-        frames.pack_for(frames.EXEC_STOP, 1, b"\xff"),
+        frames.pack_numbered(frames.EXEC_STOP, 1, b"\xff"),
         frames.pack(frames.EXEC_INPUT, b"\0"),
     ],
 )

@@ -36,15 +36,17 @@ class Lane:
     def says(self, kind: int, message: Any) -> None:
         """Send a message on it."""
         data = messages.pack(kind, message)
-        self.r._socket.sendall(frames.pack_for(frames.LANE, self.number, data))
+        self.r._socket.sendall(frames.pack_numbered(frames.LANE, self.number, data))
 
     def close(self) -> None:
         """Close it."""
-        self.r._socket.sendall(frames.pack_for(frames.LANE, self.number))
+        self.r._socket.sendall(frames.pack_numbered(frames.LANE, self.number))
 
     def data(self) -> bytes:
         """All that has come on it."""
-        found = [frames.unpack_for(b) for kind, b in self.r.received if kind == frames.FROM_LANE]
+        found = [
+            frames.unpack_numbered(b) for kind, b in self.r.received if kind == frames.FROM_LANE
+        ]
         return b"".join(data for number, data in found if number == self.number)
 
     def frames(self) -> list[tuple[int, bytes]]:

@@ -81,7 +81,7 @@ def test_an_end_kills_what_runs_first_as_the_guard_may_be_dead(
 
 
 def test_a_lost_runner_has_the_workers_stopped_first(do: Recorder, state: SessionState) -> None:
-    gone = [("abandon_run", "lost contact with the runner: why")]
+    gone = [("stop_without_runner", "lost contact with the runner: why")]
     assert do.after(state.runner_lost, ACTIVE._replace(open=False), "why") == gone
     assert (state.phase, state.code) == (SessionPhase.LEAVING, LOST)
     assert do.after(state.run_ended, DONE._replace(open=False)) == [("tell_left",), *LEAVES]

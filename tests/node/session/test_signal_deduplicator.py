@@ -114,7 +114,7 @@ def test_what_has_come_can_be_settled_at_once(ways: list[Way], delivered: bool) 
     signals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
     for way in ways:
         signals.received(signal.SIGTERM, way)
-    signals.settle()
+    signals.flush()
     assert found == [(signal.SIGTERM, delivered)]
     assert not signals.reached_workers(signal.SIGTERM)
     clock.go(1.0)
@@ -122,7 +122,7 @@ def test_what_has_come_can_be_settled_at_once(ways: list[Way], delivered: bool) 
     signals.received(signal.SIGTERM, "guard")
     clock.go(TOGETHER)
     assert found[1:] == [(signal.SIGTERM, False)]
-    signals.settle()
+    signals.flush()
     assert len(found) == 2
 
 

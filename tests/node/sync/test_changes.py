@@ -27,7 +27,7 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def _placed(tree: Tree, path: str, content: str = OLD) -> PlacedEntry:
-    found = tree.look(path)
+    found = tree.entry(path)
     assert isinstance(found, TreeEntry)
     mode = 0 if found.kind == LINK else 0o644
     return PlacedEntry(path, found.kind, mode, found.size, content, found.mtime, found.inode)

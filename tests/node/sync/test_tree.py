@@ -21,7 +21,7 @@ def test_what_is_found(tmp_path: Path) -> None:
     tree = Tree(str(tmp_path))
     kinds = {}
     for path in ("folder", "folder/file", "link", "pipe"):
-        found = tree.look(path)
+        found = tree.entry(path)
         assert found is not None
         kinds[path] = found.kind
     assert kinds == {"folder": FOLDER, "folder/file": FILE, "link": LINK, "pipe": OTHER}
@@ -36,10 +36,10 @@ def test_nothing_is_below_a_link_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("folder")
     tree = Tree(str(tmp_path))
     for path in ("none", "none/x", "link/file", "folder/file/x", "folder/none"):
-        assert tree.look(path) is None, path
+        assert tree.entry(path) is None, path
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff")).write_text("x")
     assert list(Tree(str(tmp_path.parent)).below(tmp_path.name)) == [f"{tmp_path.name}/\udcff"]
-    assert Tree(str(tmp_path)).look("\udcff") is not None
+    assert Tree(str(tmp_path)).entry("\udcff") is not None

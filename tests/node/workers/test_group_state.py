@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 TERM, KILLED = signal.SIGTERM, signal.SIGKILL
-GONE: list[Any] = [("end", [])]
+GONE: list[Any] = [("finish", [])]
 
 
 class Group:
@@ -153,7 +153,7 @@ def test_what_does_not_end_is_given_up() -> None:
     group = Group()
     group.stop(TERM, 0.0)
     group.changed()
-    assert group.changed(descendants.GIVE_UP) == [("end", [10, 11])]
+    assert group.changed(descendants.GIVE_UP) == [("finish", [10, 11])]
 
 
 def test_workers_of_another_user_are_left() -> None:
@@ -162,7 +162,7 @@ def test_workers_of_another_user_are_left() -> None:
     group.after(group.state.is_foreign, 10)
     assert group.changed() == []
     assert group.after(group.state.is_foreign, 11) == []
-    assert group.changed() == [("end", [10, 11])]
+    assert group.changed() == [("finish", [10, 11])]
 
 
 # -- what workers leave ---------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def written(tmp_path: Path) -> Iterator[Written]:
     for pid in processes.children():
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    one.logs.abandon()
+    one.logs.detach()
 
 
 def stop(pid: int) -> None:

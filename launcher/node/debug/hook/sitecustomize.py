@@ -97,7 +97,7 @@ def debug(fd: int, *, wait: bool) -> None:
         server.wait_for_client()
 
 
-def forget(folder: str) -> None:
+def remove_hook(folder: str) -> None:
     """Remove this folder from where Python looks for modules, and run the next `sitecustomize`."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
@@ -124,7 +124,7 @@ def main() -> None:
     fd, _, wait = os.environ.pop("DSRUN_DEBUG", "").partition(":")
     if not fd:
         return
-    forget(os.path.dirname(os.path.abspath(__file__)))
+    remove_hook(os.path.dirname(os.path.abspath(__file__)))
     on_interrupt = signal.getsignal(signal.SIGINT)
     if on_interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
