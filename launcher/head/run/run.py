@@ -317,7 +317,6 @@ class Run:
     def view(self) -> RunView:
         """Return the current state of the run, to be read only."""
         state = self.state
-        size = state.restarts.world_size(state.plan.world_size or 0)
         return RunView(
             state.spec,
             state.plan,
@@ -325,10 +324,10 @@ class Run:
             state.started,
             state.abandoned,
             state.error,
-            size,
             state.nodes,
             state.record,
             state.workers,
+            state.restarts,
         )
 
     def observe(self, observer: Observer) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
     from .events import Observer
     from .record import JobRecord
+    from .restart_policy import RestartPolicy
     from .run_node import RunNode
     from .running_ranks import Workers
 
@@ -39,10 +40,10 @@ class RunView(NamedTuple):
         started: whether the workers were started.
         abandoned: whether a third interrupt has ended the run without waiting for its nodes.
         error: why the run was refused; None if it was not.
-        world_size: the number of workers.
         nodes: the nodes, not copied: they go on changing.
         record: the history of the job, not copied either.
         workers: the running workers, not copied either.
+        restarts: the restart policy, not copied either.
     """
 
     spec: JobSpec
@@ -51,10 +52,15 @@ class RunView(NamedTuple):
     started: bool
     abandoned: bool
     error: DsrunError | None
-    world_size: int
     nodes: Sequence[RunNode]
     record: JobRecord
     workers: Workers
+    restarts: RestartPolicy
+
+    @property
+    def world_size(self) -> int:
+        """The number of workers."""
+        return self.restarts.world_size(self.plan.world_size or 0)
 
     @property
     def runs(self) -> bool:
