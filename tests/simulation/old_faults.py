@@ -98,8 +98,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         Replacement(
             ROUNDS,
             "        if self.alive < self._limits.least:\n"
-            "            self._then(self._do.end_too_few)\n",
-            "        if self.alive >= 0:\n            self._then(self._do.end_too_few)\n",
+            "            self._then(self._do.stop_too_few)\n",
+            "        if self.alive >= 0:\n            self._then(self._do.stop_too_few)\n",
         ),
     ),
     "the-last-failure-begins-another-round": (

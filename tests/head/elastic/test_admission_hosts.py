@@ -92,17 +92,17 @@ class Members:
         self.did.append(("retire", f"n{number}"))
         return number not in self.needed
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """Nothing to look at."""
 
-    def drop(self, node: RunNode) -> None:
-        self.did.append(("drop", node.name))
+    def cancel(self, node: RunNode) -> None:
+        self.did.append(("cancel", node.name))
 
     def expect(self, node: RunNode) -> None:
         self.did.append(("expect", node.name))
 
-    def begin(self, node: RunNode) -> None:
-        self.did.append(("begin", node.name))
+    def start(self, node: RunNode) -> None:
+        self.did.append(("start", node.name))
 
     def take(self, *names: str, slots: int = 2) -> list[tuple[str, str]]:
         """Take another list; what is done for it."""
@@ -124,7 +124,7 @@ def test_who_is_lost_is_looked_for_unless_it_is_off_the_list() -> None:
 
 def test_who_is_off_the_list_is_let_go_the_last_first() -> None:
     job = Members()
-    assert sorted(job.take("n0")[:2]) == [("drop", "n1"), ("drop", "n2")]
+    assert sorted(job.take("n0")[:2]) == [("cancel", "n1"), ("cancel", "n2")]
     assert job.did[2:] == [("retire", "n2"), ("retire", "n1")]
 
 
@@ -144,8 +144,8 @@ def test_who_has_been_let_go_and_is_on_the_list_again_is_reached_with_its_new_sl
     job.take("n0", "n1")
     job.nodes[2].finish(Done((), {}))
     job.membership.gone(job.nodes[2])
-    assert job.did[-1] != ("begin", "n2")
-    assert job.take("n0", "n1", "n2", slots=5) == [("begin", "n2")]
+    assert job.did[-1] != ("start", "n2")
+    assert job.take("n0", "n1", "n2", slots=5) == [("start", "n2")]
     node = job.nodes[2]
     assert node.lost == NOT_REACHED
     assert node.node.host.slots == node.connection.origin.host.slots == (0, 1, 2, 3, 4)
@@ -157,7 +157,7 @@ def test_who_is_on_the_list_again_before_it_has_left_is_reached_then() -> None:
     job.take("n0", "n1", "n2")
     job.nodes[2].finish(Done((), {}))
     job.membership.gone(job.nodes[2])
-    assert job.did == [("begin", "n2")]
+    assert job.did == [("start", "n2")]
 
 
 def test_who_was_lost_and_is_on_the_list_again_is_looked_for() -> None:

@@ -155,7 +155,7 @@ def test_the_process_really_stops() -> None:
     code = (
         "from dsrun.launcher.common.loop import Loop\n"
         "from dsrun.launcher.head.fleet.suspension import Suspension\n"
-        "loop = Loop(); Suspension(loop, tuple, print).begin()\n"
+        "loop = Loop(); Suspension(loop, tuple, print).start()\n"
         "loop.call_later(5.0, loop.stop); loop.run()"
     )
     process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **IMPORTABLE})

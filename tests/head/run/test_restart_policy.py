@@ -53,7 +53,7 @@ def test_what_cannot_be_restarted_is_given_up() -> None:
 
 def test_the_run_ends_when_all_nodes_are_done() -> None:
     policy, run = without_restarts()
-    assert run.after(policy.on_done, NODE) == [("end_when_over",)]
+    assert run.after(policy.on_done, NODE) == [("finish_if_over",)]
 
 
 def test_all_nodes_are_needed_and_the_plan_says_how_many_workers() -> None:

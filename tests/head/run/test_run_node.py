@@ -63,7 +63,7 @@ def test_a_node_is_over_when_it_is_done_or_lost() -> None:
     assert (node.over, node.lost) == (False, "")
     node.finish(Done((), {}))
     assert node.over
-    node.forget()
+    node.reset()
     assert not node.over
 
 

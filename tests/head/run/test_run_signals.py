@@ -52,8 +52,8 @@ class FakeRun:
     def do(self, call: Callable[..., None], *args: object) -> None:
         call(*args)
 
-    def end(self) -> None:
-        self.did.append("end")
+    def finish(self) -> None:
+        self.did.append("finish")
 
     def abandon(self) -> None:
         self.did.append("abandon")

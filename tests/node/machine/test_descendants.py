@@ -46,7 +46,7 @@ def test_all_that_has_come_from_us_is_killed() -> None:
         """
         one = child("trap '' TERM; (trap '' TERM; sleep 600; :) & wait")
         until(3)
-        killed = descendants.end()
+        killed = descendants.kill_all()
         print(one.pid in killed, len(killed), one.wait(), descendants.pids())
         """
     )
@@ -58,11 +58,11 @@ def test_who_is_spared_keeps_all_that_has_come_from_it() -> None:
         """
         spared, other = child("sleep 600 & wait"), child("sleep 600; :")
         until(4)
-        killed = descendants.end([spared.pid])
+        killed = descendants.kill_all([spared.pid])
         other.wait()
         alive = [processes.parent(pid) for pid in descendants.pids()]
         print(spared.pid in killed, other.pid in killed, spared.pid in alive)
-        descendants.end()
+        descendants.kill_all()
         """
     )
     assert shown.split() == ["False", "True", "True"]
@@ -74,7 +74,7 @@ def test_a_stopped_child_is_killed_too() -> None:
         one = child("echo 1; kill -STOP $$; sleep 600")
         said(one)
         os.waitpid(one.pid, os.WUNTRACED)
-        descendants.end()
+        descendants.kill_all()
         print(one.wait())
         """
     )
@@ -82,14 +82,14 @@ def test_a_stopped_child_is_killed_too() -> None:
 
 
 def test_without_any_nobody_is_ended() -> None:
-    assert run("print(descendants.pids(), descendants.end())").split() == ["[]", "set()"]
+    assert run("print(descendants.pids(), descendants.kill_all())").split() == ["[]", "set()"]
 
 
 def test_our_own_priority_is_what_it_was() -> None:
     shown = run(
         """
         before = os.sched_getscheduler(0), os.sched_getparam(0)
-        descendants.end()
+        descendants.kill_all()
         print(before == (os.sched_getscheduler(0), os.sched_getparam(0)))
         """
     )
