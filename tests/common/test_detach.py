@@ -46,7 +46,7 @@ def test_a_program_that_is_ready_goes_on_without_terminal_and_folder(tmp_path: P
     """Its parent ends with 0; whoever reads the parent's streams sees their end."""
     ended = run(f"""
 print("before", flush=True)
-parent.leave()
+parent.detach()
 print("after", flush=True)
 facts = [os.getcwd(), os.readlink("/proc/self/fd/0"), os.getsid(0) == os.getpid()]
 with open({str(tmp_path / "new")!r}, "w") as file:
@@ -95,7 +95,7 @@ def program(parent):
     print("inside", file=sys.stderr, flush=True)
     if sys.argv[1] == "fail":
         return 5
-    parent.leave("the id\\n", folder=None)
+    parent.detach("the id\\n", folder=None)
     while not os.path.exists("go"):
         time.sleep(0.01)
     return 3

@@ -35,7 +35,7 @@ def told(act: Any, value: object) -> list[tuple[object, ...]]:
     [
         (signal.SIGUSR1, ("signal_ranks", 10)),
         (signal.SIGHUP, ("signal_ranks", 1)),
-        (signal.SIGTERM, ("end", 15)),
+        (signal.SIGTERM, ("on_end_signal", 15)),
         (signal.SIGKILL, ("stop", 9, 0.0)),
     ],
 )

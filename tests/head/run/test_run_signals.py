@@ -120,7 +120,7 @@ def test_a_run_that_has_not_started_ends_at_once() -> None:
     run = FakeRun()
     run.started = False
     run.handle(run_signals.on_end_signal, signal.SIGHUP)
-    assert (run.did, run.said, run.record.stop_signal) == (["end"], [], signal.SIGHUP)
+    assert (run.did, run.said, run.record.stop_signal) == (["finish"], [], signal.SIGHUP)
 
 
 def test_a_run_that_is_ending_hears_nothing() -> None:
