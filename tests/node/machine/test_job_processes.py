@@ -213,7 +213,7 @@ for _ in range(3):
     os.posix_spawn(sys.executable, argv, env, file_actions=files)
     os.read(ours, 1)
     loop = Loop()
-    JobEnder(loop, EndJob({job!r}, signal.SIGTERM, 0.2), lambda _: loop.stop()).begin()
+    JobEnder(loop, EndJob({job!r}, signal.SIGTERM, 0.2), lambda _: loop.stop()).start()
     loop.run()
     print(any(list(find({job!r})) for _ in range(50)))
 """
