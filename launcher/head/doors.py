@@ -173,8 +173,7 @@ def gates(run: Run) -> Gates:
         gate: Gate = opened(name)(run)
         return gate
 
-    rows = [door for door in GATES if door.applies(run.spec)]
-    return Gates([(door.stage, partial(made, door.name)) for door in rows])
+    return Gates([(row.stage, partial(made, row.name)) for row in GATES if row.applies(run.spec)])
 
 
 def restart_policy(run: RunState) -> RestartPolicy:

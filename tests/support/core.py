@@ -29,22 +29,20 @@ else:
 LAUNCHER = CHECKOUT / "launcher"
 
 
-class Arrows(NamedTuple):
-    """What is wrong with the exceptions of the list.
+class CoreFaults(NamedTuple):
+    """Faults of the list of the core.
 
     Attributes:
-        unknown: modules that the list has and the launcher has not.
-        new: arrows out of the core that are not among the exceptions, as text.
-        gone: exceptions that are not needed any more.
+        unknown: names in the list that are no modules of the launcher.
+        arrows: imports of modules outside of the core, as texts.
     """
 
     unknown: Sequence[str]
-    new: Sequence[str]
-    gone: Sequence[str]
+    arrows: Sequence[str]
 
 
 class Core(Contract):
-    """Modules that import nothing but each other at once, with exceptions that only become fewer.
+    """Modules that import nothing but each other at once.
 
     An import within a function, for types alone or by a name in a table is not at once.
     """
@@ -52,22 +50,19 @@ class Core(Contract):
     type_name = "core"
 
     core = fields.ListField(subfield=fields.StringField())
-    exceptions = fields.ListField(subfield=fields.StringField(), required=False, default=[])
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Compare the arrows out of the core with the exceptions."""
+        """Look for arrows out of the core."""
         del graph, verbose
-        core, exceptions = cast("list[str]", self.core), cast("list[str]", self.exceptions)
-        found = arrows(listed(core), exceptions)
+        found = faults(listed(cast("list[str]", self.core)))
         return ContractCheck(kept=not any(found), metadata={"found": found})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
         """Print what is wrong."""
-        found: Arrows = check.metadata["found"]
+        found: CoreFaults = check.metadata["found"]
         for words, some in (
             ("is in the list of the core, and is no module", found.unknown),
-            ("leaves the core: import it where it is needed, by a door", found.new),
-            ("is an exception that is not needed any more: remove it", found.gone),
+            ("leaves the core: import it where it is needed, by a door", found.arrows),
         ):
             for one in some:
                 output.print_error(f"{one}: {words}")
@@ -90,8 +85,8 @@ def listed(rows: Collection[str]) -> list[str]:
     return found
 
 
-def arrows(core: Collection[str], exceptions: Sequence[str]) -> Arrows:
-    """Compare the imports of a core with the exceptions; the version of dsrun belongs to all."""
+def faults(core: Collection[str]) -> CoreFaults:
+    """Return the faults of the list of a core; the version of dsrun belongs to every module."""
     known = modules()
     unknown = [name for name in core if name not in known]
     found = {
@@ -101,8 +96,7 @@ def arrows(core: Collection[str], exceptions: Sequence[str]) -> Arrows:
         for other in at_once(known[name], known)
         if other and other not in core and code_lines(known[other].read_text())
     }
-    new, gone = found - {*exceptions}, {*exceptions} - found
-    return Arrows(unknown, sorted(new), sorted(gone))
+    return CoreFaults(unknown, sorted(found))
 
 
 @cache
