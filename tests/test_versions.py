@@ -26,6 +26,7 @@ from dsrun.launcher.head.detached.process_identity import ProcessIdentity
 from .support.checkout import BIN, CHECKOUT
 from .support.limits import HANG, wait_for
 from .support.local_control import new_name
+from .support.needs import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,10 +68,19 @@ class Site:
         self.environ = {**plain, **own, "DSRUN_ACCELERATOR": "cpu"}
         self.jobs = folder / "state" / "dsrun" / "jobs"
 
-    def run(self, *words: str, older: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run a command of this version, or of the older one."""
+    def run(
+        self, *words: str, older: bool = False, alone: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of this version, or of the older one.
+
+        Args:
+            words: the command, and its arguments.
+            older: run the older version.
+            alone: run it where it sees no running job, of this user's or of another test's.
+        """
+        apart = ["unshare", "--net"] if alone else []
         ran = subprocess.run(
-            self.command(words, older=older),
+            [*apart, *self.command(words, older=older)],
             cwd=self.place,
             env=self.environ,
             capture_output=True,
@@ -183,6 +193,7 @@ def test_an_older_detached_job_is_told_and_can_be_stopped(site: Site) -> None:
 
 
 def test_a_folder_that_the_first_version_has_written(site: Site) -> None:
+    need("unshare")
     site.jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
     there = site.jobs / RECORDED
     shutil.copytree(CHECKOUT / "tests" / "recorded" / "form_1" / RECORDED, there)
@@ -197,7 +208,7 @@ def test_a_folder_that_the_first_version_has_written(site: Site) -> None:
     for job in site.jobs.iterdir():  # of the tests before: "last" is the newest
         if job.name != RECORDED:
             shutil.rmtree(job)
-    assert site.run("dsrun-job", "report", "last").stderr == ran.stderr
+    assert site.run("dsrun-job", "report", "last", alone=True).stderr == ran.stderr
     assert site.run("dsrun-job", "forget", RECORDED).returncode == 0
 
 
