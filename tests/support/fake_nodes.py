@@ -169,6 +169,10 @@ class FakeNode:
         self._loop.remove(self._socket.fileno())
         self._socket.close()
 
+    def stops_reading(self) -> None:
+        """Read nothing more: if something comes after that, `leaves` resets the connection."""
+        self._loop.remove(self._socket.fileno())
+
     def ends(self, cause: str, after: float) -> None:
         """Have its backend say, so many seconds from now, why its session has ended."""
         self._loop.call_later(after, lambda: self.emit(SessionEnded(self.rank, cause)))

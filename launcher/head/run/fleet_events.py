@@ -59,15 +59,15 @@ def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
     if run.started and not node.over:
         # The node launcher may be alive, and stop its workers only when it misses the runner.
         seconds = (BEYOND - (reason == CLOSED and event.direct)) * run.lease
-        if reason != CLOSED:  # else the session there has ended, and the workers end at once
+        # Otherwise the session there has ended, or its end was announced: the workers end at once.
+        if reason != CLOSED and not run.record.has_lost(node.name):
             run.record.outliving[node.name] = seconds
         run.restarts.await_end(node, seconds)
         run.lose(node, event.lost, explained=bool(fault or node.connection.cause))
     elif not run.started and fault:
         run.startup.fail(node, fault)
     elif not run.started and node.hello:
-        why = f"its node launcher disconnected before the start ({reason})"
-        run.startup.fail(node, why)
+        run.startup.fail(node, f"its node launcher disconnected before the start ({reason})")
 
 
 def on_silence(run: RunState, event: NodeSilent) -> None:
@@ -76,8 +76,7 @@ def on_silence(run: RunState, event: NodeSilent) -> None:
     if not run.started:
         run.startup.fail(node, event.lost)
     elif not node.over:
-        seconds = (BEYOND - 1) * run.lease
-        run.record.outliving[node.name] = seconds
+        run.record.outliving[node.name] = seconds = (BEYOND - 1) * run.lease
         run.restarts.await_end(node, seconds)
         run.lose(node, event.lost)
 

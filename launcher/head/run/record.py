@@ -93,6 +93,10 @@ class JobRecord:
             if own:
                 self._own_words.add(host)
 
+    def has_lost(self, host: str) -> bool:
+        """Return whether a loss of the node is recorded."""
+        return host in self._lost
+
     def stopped_by(self, number: int, why: str) -> None:
         """Record a signal that ends the run, or the reason `why` if nobody sent that signal."""
         if not self.stop_signal:

@@ -197,6 +197,20 @@ def test_workers_of_a_silent_node_end_before_others_take_their_place(role: Playe
     assert role.names()[-1] == "prepared"
 
 
+def test_workers_of_a_node_that_leaves_as_announced_end_at_once(role: Played) -> None:
+    """Its connection is reset, as it has not read all that was sent to it."""
+    role.start()
+    node = role.fleet.node("n1")
+    node.stops_reading()
+    node.notes("its guard was killed", signal.SIGKILL)
+    role.fleet.step()
+    node.leaves()
+    role.fleet.node("n0").stops(0, 1)
+    role.fleet.go(1.0)
+    assert role.names()[-1] == "ended"
+    assert role.role._free_at <= role.fleet.clock.now
+
+
 def test_a_lost_node_is_reached_again_for_the_next_run(role: Played) -> None:
     role.start()
     role.fleet.node("n1").leaves()
