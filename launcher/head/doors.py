@@ -65,7 +65,7 @@ class GateDoor(NamedTuple):
     """One feature that holds nodes back.
 
     Attributes:
-        name: the function that returns its `Gate`, named as in `Door`.
+        name: its class, a `Gate` made with the run, named as in `Door`.
         applies: returns whether a job has the feature.
         stage: the stage at which nodes are held back.
     """
@@ -76,14 +76,13 @@ class GateDoor(NamedTuple):
 
 
 GATES = (
-    GateDoor(".gates.synced_start:gate", lambda job: job.sync is not None, GateStage.JOB),
-    GateDoor(".gates.health:gate", lambda job: bool(job.checks.health_command), GateStage.NODE),
-    GateDoor(".gates.quick_check:gate", lambda job: job.checks.quick, GateStage.START),
-    GateDoor(".gates.interfaces:gate", may_span_machines, GateStage.MASTER),
+    GateDoor(".gates.synced_start:SyncedStart", lambda job: job.sync is not None, GateStage.JOB),
+    GateDoor(".gates.health:Health", lambda job: bool(job.checks.health_command), GateStage.NODE),
+    GateDoor(".gates.quick_check:QuickCheck", lambda job: job.checks.quick, GateStage.START),
+    GateDoor(".gates.interfaces:Interfaces", may_span_machines, GateStage.MASTER),
 )
-"""Features that hold nodes back until something is done: each function is called with the run, and
-returns a gate. Those of `GateStage.JOB` are imported with the run, all others when a node first
-reaches their stage."""
+"""Features that hold nodes back until something is done. Those of `GateStage.JOB` are imported with
+the run, all others when a node first reaches their stage."""
 
 
 class RoleRule(Enum):

@@ -98,8 +98,3 @@ def _why(ended: CommandEnded, line: str) -> str:
     how = ended.hint or (f"exit code {ended.code}" if ended.code > 0 else signalled)
     failed = f"--health_command failed ({how})"
     return f"{failed}: {line}" if line else failed
-
-
-def gate(run: Run) -> Health:
-    """Return the gate of a run."""
-    return Health(run)

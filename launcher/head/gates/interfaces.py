@@ -215,8 +215,3 @@ class Examination:
         for line in interface_choice.words([node.name for node in self._nodes], found):
             self._of.warn(line)
         self._done({}, ())
-
-
-def gate(run: Run) -> Interfaces:
-    """Return the gate of a run."""
-    return Interfaces(run)

@@ -135,8 +135,3 @@ def compared_node(node: RunNode) -> ComparedNode:
         ahead=node.ahead,
         needs_torch=hello.facts.imports_torch,
     )
-
-
-def gate(run: Run) -> QuickCheck:
-    """Return the gate of a run."""
-    return QuickCheck(run)

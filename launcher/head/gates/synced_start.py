@@ -140,12 +140,3 @@ def placed(task: NodeJob, moved: Mapping[str, str], copy: str) -> NodeJob:
 def _named(names: list[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return plain(", ".join(names[:NAMED])) + more
-
-
-def gate(run: Run) -> SyncedStart:
-    """Return the gate of a run.
-
-    Raises:
-        UsageError: the folder cannot be read, or is too large.
-    """
-    return SyncedStart(run)

@@ -9,7 +9,7 @@ from ...common.wording import counted
 from ...control import frames, messages
 from ..fleet.hosts import by_cause, some_of
 from .run_view import RunPhase
-from .startup import StartLimits, Startup
+from .startup import StartLimits, Startup, lines_by_cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _exclude(run: RunState, causes: Mapping[RunNode, str]) -> None:
     """Go on without these nodes, and make them release what they have reserved."""
     for node, cause in causes.items():
         node.exclude(cause)
-    text = "\n".join(by_cause({node.name: cause for node, cause in causes.items()}))
+    text = "\n".join(lines_by_cause(causes))
     run.send(list(causes), messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
     run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
 

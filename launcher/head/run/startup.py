@@ -275,7 +275,7 @@ class Startup:
             elif self._exclude_unfit(refused):
                 self._advance()
             else:
-                self.cancel(lines or _by_cause(refused))
+                self.cancel(lines or lines_by_cause(refused))
 
         self._act.check((stage,), nodes, on_checked)
 
@@ -297,7 +297,7 @@ class Startup:
         return True
 
     def _failed(self) -> list[str]:
-        return _by_cause({node: cause for node in self._nodes if (cause := _failed(node))})
+        return lines_by_cause({node: cause for node in self._nodes if (cause := _failed(node))})
 
     def _fill_slots(self) -> None:
         unknown = [n for n in self._nodes if n.node.slots is None]
@@ -436,7 +436,8 @@ def _candidates(plan: Plan, first: RunNode) -> tuple[str, ...]:
     return master_candidates(first.node, first.hello, plan.master_addr)
 
 
-def _by_cause(causes: Mapping[RunNode, str]) -> list[str]:
+def lines_by_cause(causes: Mapping[RunNode, str]) -> list[str]:
+    """Return lines for the user about nodes and the cause of each."""
     return by_cause({node.name: cause for node, cause in causes.items()})
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
-from dsrun.launcher.head.gates.health import gate
+from dsrun.launcher.head.gates.health import Health
 from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.gate import Gates, GateStage
 from dsrun.launcher.head.run.run_signals import progress
@@ -64,7 +64,7 @@ def test_its_folder_is_that_of_the_job_on_that_node(fleet_of: FleetOf) -> None:
     folder = FakeGate()
 
     def gates(run: Run) -> Gates:
-        return Gates([(GateStage.JOB, lambda: folder), (GateStage.NODE, lambda: gate(run))])
+        return Gates([(GateStage.JOB, lambda: folder), (GateStage.NODE, lambda: Health(run))])
 
     fleet.prepare(checks=CHECKS, gates=gates).start()
     folder.held[0][0].change_job = lambda task: task._replace(workdir="/copy")

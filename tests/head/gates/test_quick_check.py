@@ -9,7 +9,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.checks.findings import TABLE
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.gates.file_lists import PATIENCE
-from dsrun.launcher.head.gates.quick_check import gate
+from dsrun.launcher.head.gates.quick_check import QuickCheck
 from dsrun.launcher.head.run import run_start
 from dsrun.launcher.head.run.gate import Gates, GateStage
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy
@@ -118,7 +118,7 @@ def test_an_elastic_job_that_needs_all_nodes_does_not_start(fleet_of: FleetOf) -
 def test_files_beside_those_that_were_copied_do_not_matter(fleet_of: FleetOf) -> None:
     env = {**facts().env, "PYTHONPATH": "/copy/src"}
     odd = {"files": "1" * 64, "env": env}
-    gates = {"gates": lambda run: Gates([(GateStage.START, lambda: gate(run))])}
+    gates = {"gates": lambda run: Gates([(GateStage.START, lambda: QuickCheck(run))])}
     job, _ = begin(fleet_of, odd, sync=SyncSpec("/proj", 1, {}), **gates)
     assert job.node("n1").got(frames.PROBE)()
     assert job.said() == []
@@ -137,7 +137,7 @@ def test_a_newcomer_is_compared_with_the_others(fleet_of: FleetOf) -> None:
         run.handle(lambda _run: check.check(nodes, lambda causes, _lines: found.append({**causes})))
         return found.pop()
 
-    check = gate(run)
+    check = QuickCheck(run)
     assert refused(second) == {}
     assert refused(third) == {third: "torch 2.3, but 2.4 on n0"}
     assert job.said() == [NOFILE]
