@@ -420,4 +420,18 @@ KEPT = {
         hosts=(HostSpec("n1", 2, delay=0.2), HostSpec("n2", 1)),
         faults=(Fault("start", 1.0, "kill launcher", "n1"),),
     ),
+    "a start waited forever for a list of files that an earlier question had stopped": Scenario(
+        seed=4648,
+        hosts=(
+            HostSpec("n1", 1, start="chatty"),
+            HostSpec("n2", 1),
+            HostSpec("n3", 2, delay=0.2, code="files"),
+        ),
+        faults=(Fault("connected", 0.064349, "power", "n1", heals=10.0, value=26389),),
+        elastic=ElasticSpec(least=1, restarts=1),
+        lease=4.0,
+        changes=(Change(0.744847, ("n2",)),),
+        checked=True,
+        start_timeout=15.0,
+    ),
 }

@@ -27,7 +27,7 @@ SIDES = 4
 
 
 class FileLists:
-    """Asks nodes for the names and sizes of their Python files."""
+    """Asks some nodes once for the names and sizes of their Python files."""
 
     def __init__(self, fleet: NodeFleet, job_id: str) -> None:
         self._fleet, self._job_id = fleet, job_id

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..checks.compared_node import Outlier
     from ..checks.findings import Finding
     from ..run.gate import Done
     from ..run.run import Run
@@ -36,6 +37,7 @@ class QuickCheck:
 
     def check(self, nodes: Sequence[RunNode], done: Done) -> None:
         """Compare all nodes of the start, or a node that has come with those that are there."""
+        self._cancel()
         run, compared = self._run.state, self._compared_nodes(nodes)
         if run.started:
             there = self._compared_nodes([node for node in run.nodes if not node.over])
@@ -43,20 +45,29 @@ class QuickCheck:
             self._judge(nodes, found, done)
         elif outliers := outlier_files(compared):
             answered = partial(self._on_files, nodes, compared, done)
-            self._run.state.do(self._file_lists().ask, nodes, outliers, answered)
+            self._run.state.do(self._ask, nodes, outliers, answered)
         else:
             self._compare(nodes, compared, done, {})
 
     def close(self) -> None:
-        """Do nothing: lists of files end within seconds, and an ended start ignores them."""
+        """Stop asking for lists of files."""
+        self._cancel()
 
-    def _file_lists(self) -> FileLists:
-        if self._lists is None:
-            from .file_lists import FileLists
+    def _ask(
+        self,
+        nodes: Sequence[RunNode],
+        outliers: Sequence[Outlier],
+        answered: Callable[[Mapping[str, list[str]]], None],
+    ) -> None:
+        from .file_lists import FileLists
 
-            self._lists = FileLists(self._run.fleet, self._spec.job_id)
-        self._lists.cancel()
-        return self._lists
+        self._cancel()  # a check of the same step has asked other nodes
+        self._lists = FileLists(self._run.fleet, self._spec.job_id)
+        self._lists.ask(nodes, outliers, answered)
+
+    def _cancel(self) -> None:
+        if self._lists is not None:
+            self._lists.cancel()
 
     def _on_files(
         self,

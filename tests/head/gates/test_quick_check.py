@@ -191,6 +191,21 @@ def test_without_an_answer_the_start_goes_on_without_names(fleet_of: FleetOf) ->
     assert job.node("n1").got(frames.PROBE)()
 
 
+def test_a_node_that_is_lost_while_it_is_asked_does_not_end_the_next_question(
+    fleet_of: FleetOf,
+) -> None:
+    job, run = begin(fleet_of, {"files": "f2"}, **elastic(2))
+    answer(job, "n2", '{"files": {"a.py": 1}}\n')
+    job.node("n0").leaves()
+    job.step()
+    asked = exec_nodes.asked(job.node("n1"))
+    assert [one["argv"] for one in asked] == [["--files"]]
+    answer(job, "n2", '{"files": {"a.py": 1}}\n')
+    answer(job, "n1", '{"files": {"b.py": 1}}\n')
+    assert any("(a.py, b.py) are not the same as on n1" in line for line in job.said("warning"))
+    assert run.state.started
+
+
 def test_a_start_that_is_given_up_meanwhile_stays_given_up(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, {"files": "f2"})
     run.handle(run_start.call_off, "no")
