@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ZIPPED = "z."
 """The beginning of compressed world info: base64 has no dots."""
 
+URLSAFE = bytes.maketrans(b"+/", b"-_")
+"""From the usual letters of base64 to those for URLs: the module `base64` starts slowly."""
+
 LOCALHOST = "127.0.0.1"
 """The address at which the workers of a job on one node find its master."""
 
@@ -203,14 +206,14 @@ def encode_world(world: Mapping[str, Sequence[Slot]], longest: int = 64 * 1024) 
         world: the devices of each host; hosts in node rank order, devices in local rank order.
         longest: length above which the result is compressed.
     """
-    import base64
     import json
+    from binascii import b2a_base64
 
-    slots = {host: list(slots) for host, slots in world.items()}
-    data = json.dumps(slots, separators=(",", ":")).encode()
-    plain = base64.urlsafe_b64encode(data).decode()
+    lists = {host: [*slots] for host, slots in world.items()}
+    data = json.dumps(lists, separators=(",", ":")).encode()
+    plain = b2a_base64(data, newline=False).translate(URLSAFE).decode()
     if len(plain) <= longest:
         return plain
     import zlib
 
-    return ZIPPED + base64.urlsafe_b64encode(zlib.compress(data, 9)).decode()
+    return ZIPPED + b2a_base64(zlib.compress(data, 9), newline=False).translate(URLSAFE).decode()

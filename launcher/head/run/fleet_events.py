@@ -64,10 +64,9 @@ def on_disconnect(run: RunState, event: NodeDisconnected) -> None:
             run.record.outliving[node.name] = seconds
         run.restarts.await_end(node, seconds)
         run.lose(node, event.lost, explained=bool(fault or node.connection.cause))
-    elif not run.started and fault:
-        run.startup.fail(node, fault)
-    elif not run.started and node.hello:
-        run.startup.fail(node, f"its node launcher disconnected before the start ({reason})")
+    elif not run.started and (fault or node.hello):
+        why = f"its node launcher disconnected before the start ({reason})"
+        run.startup.fail(node, fault or why)
 
 
 def on_silence(run: RunState, event: NodeSilent) -> None:

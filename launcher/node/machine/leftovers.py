@@ -27,17 +27,19 @@ def leftovers() -> list[int]:
     submitted by a worker inherits the worker's environment.
     """
     ours = {*map(processes.session, processes.line_of(system.getpid()))}
-    found = (pid for pid in processes.pids() if is_left(pid))
-    return [pid for pid in found if processes.session(pid) not in ours]
+    pids = processes.pids()
+    return [pid for pid in pids if is_left(pid) and processes.session(pid) not in ours]
 
 
 def is_left(pid: int) -> bool:
     """Return whether a job has left this process behind."""
+    owners = owners_of(pid)
+    if not owners or any(processes.started(one) == start for one, start in owners):
+        return False  # nearly always, and decided by one or two files
     began = processes.started(pid)
     return (
-        bool(owners := owners_of(pid))
+        owners == owners_of(pid)
         and processes.is_own(pid)
-        and not any(processes.started(one) == start for one, start in owners)
         and numbered_as_here(pid)
         # A node launcher ends after its workers, and the process may be a worker.
         and began == processes.started(pid) != 0
@@ -90,6 +92,4 @@ def environ_of(pid: int) -> bytes:
 
 
 def _value(environ: bytes, name: bytes) -> bytes:
-    environ = b"\0" + environ
-    at = environ.find(b"\0" + name + b"=")
-    return environ[at + len(name) + 2 :].partition(b"\0")[0] if at >= 0 else b""
+    return (b"\0" + environ).partition(b"\0" + name + b"=")[2].partition(b"\0")[0]
