@@ -63,7 +63,7 @@ class NodeJob(NamedTuple):
         synced: the lock of the synced folder, and the digest of its content; or ().
         payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO should carry the facts by which nodes are compared.
-        reach: whether this node should listen, for other nodes to try its addresses.
+        reach: whether nodes on several machines are compared, and try each other's addresses.
         debug_secret: a part of the names of the sockets for debugging workers; "" if no worker here
             is debugged.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.

@@ -46,7 +46,7 @@ def answer(task: messages.NodeJob, options: Sequence[str]) -> dict[str, Any]:
     from .workers.prepare import NodeSetup
 
     notes: list[str] = []
-    task = task._replace(facts=True)
+    task = task._replace(facts=True, reach=True)
     setup = NodeSetup(task, notes.append, check(task))
     found: dict[str, Any] = {"hello": setup.hello(), "notes": notes}
     if "--files" in options:

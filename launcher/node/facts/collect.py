@@ -8,7 +8,7 @@ from ...common import system
 from ...control.facts import MOST_FILES, DeviceFacts, Facts
 from ...specs.environment import text_from_wire, to_wire
 from ..machine import capacity
-from . import code, libraries, variables
+from . import code, libraries
 from .interpreter import interpreter
 
 TYPE_CHECKING = False
@@ -25,7 +25,8 @@ DRIVER = "/dev/nvidiactl"
 def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     """Return the facts of this node for a task whose checks have found no problem.
 
-    `at` is called with each path before it is touched.
+    A node that is not compared with others leaves out what only differs between nodes: files,
+    variables, networks. `at` is called with each path before it is touched.
     """
     environ = environ_of(setup)
     at(os.fsdecode(setup.python))
@@ -33,27 +34,30 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     question = _ask(setup, python.folders)
     workdir = os.fsdecode(setup.workdir)
     versions = libraries.versions(python, environ)
-    at(workdir)
-    files = code.python_files(workdir)
+    several = setup.task.reach
+    files: dict[str, int] | None = {}
+    if several:
+        at(workdir)
+        files = code.python_files(workdir)
     log_dir = setup.folder.path if setup.folder else ""
     spaces = capacity.spaces(workdir, log_dir, environ, at)
     devices, cuda = _answered(question)
     script = _script(setup, workdir)
-    modules, absent = _modules(setup, script, environ, at)
+    modules, absent = _modules(setup, script, environ, at) if several else ({}, [])
     return Facts(
         wall=system.time(),
         python=python.version,
         python_path=to_wire(python.path),
         versions={name: to_wire(one) for name, one in (versions | cuda).items()},
-        script=code.digest(script),
-        files=code.files_digest(files),
+        script=code.digest(script) if several else "",
+        files=code.files_digest(files) if several else "",
         file_count=MOST_FILES + 1 if files is None else len(files),
-        env={name: to_wire(one) for name, one in variables.that_matter(environ).items()},
+        env=_that_matter(environ) if several else {},
         limits=capacity.limits(),
         memory=capacity.memory(),
         cgroup_memory=capacity.cgroup_memory(),
         cpus=capacity.cpus(),
-        mtus=capacity.mtus(),
+        mtus=capacity.mtus() if several else {},
         spaces=tuple(one._replace(path=to_wire(one.path)) for one in spaces),
         devices=devices,
         imports_torch=not setup.program.no_python and code.imports_torch(script),
@@ -78,6 +82,12 @@ def _modules(
         at(folder)
     absent = [one for one in named if not system.exists(one)]
     return code.places(code.imported(script), [own, *named]), absent
+
+
+def _that_matter(environ: Mapping[str, str]) -> dict[str, str]:
+    from . import variables
+
+    return {name: to_wire(one) for name, one in variables.that_matter(environ).items()}
 
 
 def environ_of(setup: NodeSetup) -> dict[str, str]:

@@ -44,6 +44,7 @@ def make(tmp_path: Path) -> Make:
             "slots": (0, 1),
             "port": None,
             "facts": True,
+            "reach": True,
         }
         return node_setup(task_of(**usual | fields), lambda _text: None)
 
@@ -68,6 +69,18 @@ def test_a_hello_has_the_facts_if_they_are_asked_for(make: Make, tmp_path: Path)
     assert facts.memory > 0
     assert 0 < facts.cpus <= (os.cpu_count() or 1)
     assert make(facts=False).hello().facts is None
+
+
+def test_a_node_alone_leaves_out_what_differs_only_between_nodes(
+    make: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("import torch, other\n")
+    known, facts = collect(make()), collect(make(reach=False))
+    assert (facts.script, facts.files, facts.file_count, facts.env) == ("", "", 0, {})
+    assert (facts.mtus, facts.modules) == ({}, {})
+    assert known.script
+    assert (facts.versions, facts.limits) == (known.versions, known.limits)
+    assert facts.imports_torch
 
 
 def test_a_node_with_a_problem_is_not_compared(make: Make) -> None:
