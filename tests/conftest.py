@@ -31,6 +31,9 @@ def _installed() -> bool:
 if not _installed():
     sys.path.insert(0, str(Path(__file__).parent / "import"))
 
+# jsonschema imports this for a format that no test checks, if it is there: that takes seconds.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
 
 FILES = 20_000
 """Descriptors that this process may have open: tests drop some of them for the collector."""
@@ -47,6 +50,17 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without looking for garbage: what is made then stays, and is a lot."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 SIGNALS = (
