@@ -244,6 +244,7 @@ def test_files_of_a_round_are_closed_before_those_of_the_next(
     make: Callable[..., WorkerSpecs],
 ) -> None:
     specs = make()
+    open_files()  # or a number that is free only later would be that of the second file
     specs.make(START)
     before = open_files()
     (spec, _), _ = specs.make(START)
