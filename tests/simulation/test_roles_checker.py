@@ -22,9 +22,11 @@ def begun(time: float, pid: int, role: str, parent: int = LAUNCHER, host: str = 
     return Event(time, host, "spawned", fields)
 
 
-def worker(time: float, pid: int, of: int, number: int = 1) -> Iterator[Event]:
+def worker(
+    time: float, pid: int, of: int, number: int = 1, rank: int = 0, world: int = 1
+) -> Iterator[Event]:
     yield begun(time, pid, "helper")
-    fields = {"pid": pid, "rank": 0, "world": 1, "round": number, "of": of}
+    fields = {"pid": pid, "rank": rank, "world": world, "round": number, "of": of}
     yield Event(time, "n1", "worker", fields)
 
 
@@ -157,6 +159,7 @@ WRONG: dict[str, tuple[Callable[[], History], str]] = {
     "server first": (stopped_first, "roles_stops_in_order"),
     "no cause": (lambda: again(failed=False), "roles_restarts_have_causes"),
     "too often": (too_often, "roles_restarts_have_causes"),
+    "whole again": (lambda: half_begun(whole=True), "roles_restarts_have_causes"),
     "no success": (failed_trainer, "roles_success_is_true"),
     "no fault": (no_fault, "roles_failures_have_causes"),
     "alive": (lambda: without(good(), "ended", pid=SERVER), "roles_no_service_outlives_the_job"),
@@ -176,7 +179,20 @@ def lost_at_once() -> History:
     return sorted([*too_often(), lost], key=lambda one: one.time)
 
 
-@pytest.mark.parametrize("history", [good(), again(failed=True), lost_at_once()])
+def half_begun(*, whole: bool = False) -> History:
+    """The server, which may not start again, has two ranks, one of which has begun at first."""
+    first = [one for one in good() if one.fields.get("pid") != SERVER]
+    both = [*worker(0.2, SERVER, 0, 1, 0, 2), ended(1.0, SERVER, 9)]
+    if whole:
+        both += [*worker(0.2, 29, 0, 1, 1, 2), *stopped(1.0, 29)]
+    for rank, pid in enumerate((30, 31)):
+        both += [*worker(1.2, pid, 0, 2, rank, 2), *stopped(2.1, pid)]
+    server, trainer = role("server", "never", line=True, ranks=2), role("trainer", "job")
+    history = sorted([*first, *both], key=lambda one: one.time)
+    return with_roles(history, server, trainer)
+
+
+@pytest.mark.parametrize("history", [good(), again(failed=True), lost_at_once(), half_begun()])
 def test_a_good_history_is_accepted(history: History) -> None:
     assert check(history) == []
 

@@ -58,6 +58,10 @@ class Part(NamedTuple):
         """Return the workers of a rank, one after another."""
         return [one for one in self.workers if one.rank == rank]
 
+    def all_begun(self, number: int) -> bool:
+        """Return whether every rank had a worker in a round; else a node was lost before that."""
+        return len({one.rank for one in self.workers if one.round == number}) == self.ranks
+
 
 class Roles:
     """A history of a job of roles.
@@ -213,12 +217,12 @@ def stops_in_order(roles: Roles) -> Iterator[Finding]:
 def restarts_have_causes(roles: Roles) -> Iterator[Finding]:
     """A role starts again only after a failure, and as often as it may.
 
-    A start on a node that is lost before the runner has heard of it does not count.
+    A start on nodes of which one is lost before the runner has heard of it does not count.
     """
     for part in roles.parts.values():
         for rank in () if part.elastic else range(part.ranks):
             lives = part.lives(rank)
-            known = [one for one in lives if not roles.unheard(one)]
+            known = [one for one in lives if part.all_begun(one.round) and not roles.unheard(one)]
             if len(known) > 1 + max(0, part.restarts):
                 yield _about(lives[-1], lives[-1].since, f"life {len(lives)} of {part.name}")
             for one in lives[1:]:
