@@ -157,6 +157,16 @@ def test_the_times_of_a_question_are_its_own(fleet_of: FleetOf) -> None:
     assert queries.times(END_JOB) == NEVER
 
 
+def test_who_asks_for_more_time_is_waited_for_and_others_are_not(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0", "n1")
+    got = asked(fleet, "n0", "n1")
+    fleet.node("n0").says(questions.pack_more(1, "usage", PATIENCE + 4))
+    fleet.go(PATIENCE + 2)
+    assert got == []
+    answers(fleet, "n1", "n0")
+    assert got == [{"n0": USED}]
+
+
 def test_one_question_may_take_longer_than_another(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0")
     got: list[Any] = []
