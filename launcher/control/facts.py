@@ -65,21 +65,22 @@ class Facts(NamedTuple):
         versions: the versions of packages, libraries and drivers that were found, by name (`torch`,
             `nccl`, `cuda`, `driver`, `cuda_driver`, `numpy` ...); `cuda` is the version that torch
             was built with.
-        script: SHA-256 of the script's content, in hex; "" without a script.
-        files: digest of the names and sizes of all `*.py` files below the working folder; "" if
-            there are more than 2000 (`MOST_FILES`).
-        file_count: the number of these files; 2001 for more than 2000.
-        env: variables of the workers that affect libraries, without secrets.
         limits: soft limits by name (`nofile`, `memlock`, `nproc`, `stack`), -1 (`UNLIMITED`) for
             none; in bytes where they limit memory.
         memory: the machine's memory in bytes.
         cgroup_memory: the smallest memory limit of the enclosing cgroups, in bytes; 0 for none.
         cpus: processor time that workers may use, in seconds per second; a cgroup's quota counts.
-        mtus: the MTU in bytes of each network interface, except loopback, that is up and has an
-            address.
         spaces: the folders of the job.
         devices: the visible devices that their driver describes.
         imports_torch: whether the script is a Python script that imports torch.
+        script: SHA-256 of the script's content, in hex; "" without a script. This and the rest
+            are only compared: a node alone leaves them out.
+        files: digest of the names and sizes of all `*.py` files below the working folder; "" if
+            there are more than 2000 (`MOST_FILES`).
+        file_count: the number of these files; 2001 for more than 2000.
+        env: variables of the workers that affect libraries, without secrets.
+        mtus: the MTU in bytes of each network interface, except loopback, that is up and has an
+            address.
         modules: modules that the script imports, with their folders: the script's, or one of
             PYTHONPATH; installed modules are left out.
         absent: folders of PYTHONPATH that do not exist.
@@ -89,18 +90,18 @@ class Facts(NamedTuple):
     python: str
     python_path: str
     versions: dict[str, str]
-    script: str
-    files: str
-    file_count: Size
-    env: dict[str, str]
     limits: dict[str, int]
     memory: Size
     cgroup_memory: Size
     cpus: float
-    mtus: dict[str, int]
     spaces: tuple[Space, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
     imports_torch: bool = False
+    script: str = ""
+    files: str = ""
+    file_count: Size = 0
+    env: dict[str, str] = {}  # noqa: RUF012
+    mtus: dict[str, int] = {}  # noqa: RUF012
     modules: dict[str, str] = {}  # noqa: RUF012
     absent: tuple[str, ...] = ()
 

@@ -34,35 +34,57 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     question = _ask(setup, python.folders)
     workdir = os.fsdecode(setup.workdir)
     versions = libraries.versions(python, environ)
-    several = setup.task.reach
-    files: dict[str, int] | None = {}
-    if several:
-        at(workdir)
-        files = code.python_files(workdir)
     log_dir = setup.folder.path if setup.folder else ""
     spaces = capacity.spaces(workdir, log_dir, environ, at)
-    devices, cuda = _answered(question)
     script = _script(setup, workdir)
-    modules, absent = _modules(setup, script, environ, at) if several else ({}, [])
-    return Facts(
+    facts = Facts(
         wall=system.time(),
         python=python.version,
         python_path=to_wire(python.path),
-        versions={name: to_wire(one) for name, one in (versions | cuda).items()},
-        script=code.digest(script) if several else "",
-        files=code.files_digest(files) if several else "",
-        file_count=MOST_FILES + 1 if files is None else len(files),
-        env=_that_matter(environ) if several else {},
+        versions={name: to_wire(one) for name, one in versions.items()},
         limits=capacity.limits(),
         memory=capacity.memory(),
         cgroup_memory=capacity.cgroup_memory(),
         cpus=capacity.cpus(),
-        mtus=capacity.mtus() if several else {},
         spaces=tuple(one._replace(path=to_wire(one.path)) for one in spaces),
-        devices=devices,
         imports_torch=not setup.program.no_python and code.imports_torch(script),
+    )
+    if setup.task.reach:
+        facts = _with_compared(facts, setup, script, environ, at)
+    if question is not None:  # its child has had time to answer
+        facts = _with_devices(facts, question)
+    return facts
+
+
+def _with_compared(
+    facts: Facts,
+    setup: NodeSetup,
+    script: bytes | None,
+    environ: Mapping[str, str],
+    at: Callable[[str], object],
+) -> Facts:
+    """Add what only differs between nodes."""
+    workdir = os.fsdecode(setup.workdir)
+    at(workdir)
+    files = code.python_files(workdir)
+    modules, absent = _modules(setup, script, environ, at)
+    return facts._replace(
+        script=code.digest(script),
+        files=code.files_digest(files),
+        file_count=MOST_FILES + 1 if files is None else len(files),
+        env=_that_matter(environ),
+        mtus=capacity.mtus(),
         modules={name: to_wire(folder) for name, folder in modules.items()},
         absent=tuple(map(to_wire, absent)),
+    )
+
+
+def _with_devices(facts: Facts, question: DeviceFactsQuestion) -> Facts:
+    """Add the devices, and the version of CUDA that their driver supports."""
+    *rows, cuda = question.answer() or [{}]
+    return facts._replace(
+        devices=tuple(DeviceFacts(*row) for row in rows),
+        versions=facts.versions | {name: to_wire(one) for name, one in cuda.items()},
     )
 
 
@@ -115,13 +137,3 @@ def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceFactsQuestion | No
         return devices.DeviceFactsQuestion(lambda: devices.read(addresses, folders))
     except OSError:
         return None
-
-
-def _answered(
-    question: DeviceFactsQuestion | None,
-) -> tuple[tuple[DeviceFacts, ...], dict[str, str]]:
-    """Return the devices, and the version of CUDA that their driver supports."""
-    if question is None:
-        return (), {}
-    *rows, versions = question.answer() or [{}]
-    return tuple(DeviceFacts(*row) for row in rows), versions
