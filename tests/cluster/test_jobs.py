@@ -86,9 +86,11 @@ def test_a_job_is_shown_signalled_and_stopped(cluster: Cluster, tmp_path: Path) 
 def looking_alike(cluster: Cluster, name: str) -> Iterator[set[int]]:
     """Two processes on n2 that only look like those of a job: one lacks a variable, one a user."""
     n2, sleep = cluster.host("n2"), ["sleep", "1000"]
-    other = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", *sleep]
-    both = {"DSRUN_JOB_ID": name, "DSRUN_NODE_LAUNCHER": "999999999:5"}
-    with n2.popen(sleep, env={"DSRUN_JOB_ID": name}), n2.popen(other, env=both):
+    own = f"DSRUN_JOB_ID={name}"
+    # Not in the environment of what enters the host: other tests' jobs would call that left over.
+    both = ["env", own, "DSRUN_NODE_LAUNCHER=999999999:5"]
+    other = [*both, "setpriv", f"--reuid={NOBODY}", "--clear-groups", *sleep]
+    with n2.popen(["env", own, *sleep]), n2.popen(other):
         try:
             wait_for(lambda: len(sleeping(cluster)) == 2, "both")
             yield sleeping(cluster)

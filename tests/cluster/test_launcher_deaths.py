@@ -194,8 +194,9 @@ def test_what_other_users_pretend_keeps_no_job_from_starting(
     cluster: Cluster, dsrun: Dsrun, owners: str
 ) -> None:
     """Anybody can start a process with the variable of the workers."""
-    argv = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "sleep", "1000"]
-    with cluster.host("n2").popen(argv, env={"DSRUN_NODE_LAUNCHER": owners}):
+    pretends = ["env", f"DSRUN_NODE_LAUNCHER={owners}"]
+    argv = [*pretends, "setpriv", f"--reuid={NOBODY}", "--clear-groups", "sleep", "1000"]
+    with cluster.host("n2").popen(argv):
         wait_for(lambda: others(cluster), "the process")
         ran = dsrun("--host", "n2:1", "--no_python", "true")
         for pid in others(cluster):

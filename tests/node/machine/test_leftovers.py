@@ -95,13 +95,14 @@ def test_what_ends_meanwhile_is_not_left(monkeypatch: pytest.MonkeyPatch) -> Non
         assert not is_found(pid)
 
 
-TELLS = """
+TELLS = f"""
 import os
 from dsrun.launcher.node.machine import leftovers
+leftovers.LAUNCHER = {NAME.encode()!r}
 ours = [os.getpid(), os.getppid(), int(os.environ["BESIDE"])]
 print(*map(leftovers.owners_of, ours))
 found = leftovers.leftovers()
-print(*(pid for pid in ours if any(f"pid {pid} " in one for one in found)))
+print(*(pid for pid in ours if pid in found))
 """
 
 
@@ -111,7 +112,7 @@ def test_who_looks_is_not_left_with_all_above_it() -> None:
     So have the other commands of its script.
     """
     script = 'sleep 600 & export BESIDE=$!; "$@"; kill $BESIDE'
-    environ = {**os.environ, "DSRUN_NODE_LAUNCHER": GONE}
+    environ = {**os.environ, NAME: GONE}
     # As a node launcher does, it has a session of its own.
     argv = ["sh", "-c", script, "sh", "setsid", "--wait", sys.executable, "-c", TELLS]
     done = subprocess.run(
