@@ -12,6 +12,7 @@ handlers and their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and ne
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
@@ -298,4 +299,9 @@ def main(settings: dict[str, Any]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1])))
+    code = main(json.loads(sys.argv[1]))
+    # As Python exits, but without taking torch's modules apart, for half a second.
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
