@@ -41,6 +41,7 @@ KINDS = {
 KIND = {name: kind for kind, names in KINDS.items() for name in names}
 
 MODULE = re.compile(r"(?P<folder>.*)/__pycache__/(?P<name>[^/]+)\.cpython-\d+\.pyc")
+LIBRARY = re.compile(r".*/lib[^/]+\.so[.\d]*")
 EXTENSION = re.compile(r".*/lib-dynload/[^/]+\.so")
 
 
@@ -121,9 +122,23 @@ def threads(calls: Sequence[Call]) -> list[int]:
     return [call.result for call in forks if not starts_process(call)]
 
 
+def without_searches(calls: Sequence[Call]) -> Iterator[Call]:
+    """Yield the calls but those with which ld.so looks for a library where it is not.
+
+    It tries a folder for each set of features of the processor: other machines have others.
+    """
+    folder = ""
+    for call in calls:
+        path = call.args.split('"')[1] if call.result < 0 and '"' in call.args else ""
+        if call.name == "openat" and LIBRARY.fullmatch(path):
+            folder = path.rpartition("/")[0]
+        elif not path or path != folder:
+            yield call
+
+
 def count(calls: Sequence[Call]) -> Counts:
     """Return the activity in these calls."""
-    kinds = Counter(KIND.get(call.name, "other") for call in calls)
+    kinds = Counter(KIND.get(call.name, "other") for call in without_searches(calls))
     modules = dict.fromkeys(_modules(calls))
     return Counts(dict(kinds), [*modules], len(children(calls)))
 

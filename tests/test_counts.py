@@ -124,6 +124,21 @@ def test_what_strace_tells_is_counted() -> None:
         traces.until(calls, lambda call: call.name == "kill")
 
 
+SEARCH = """execve("/usr/bin/python", ["python"], 0x7ffe /* 3 vars */) = 0
+openat(AT_FDCWD</tmp>, "/l/glibc-hwcaps/x86-64-v4/libpython3.11.so.1.0", O_RDONLY) = -1 ENOENT (No)
+newfstatat(AT_FDCWD</tmp>, "/l/glibc-hwcaps/x86-64-v4", 0x7fff71b5d960, 0) = -1 ENOENT (No)
+openat(AT_FDCWD</tmp>, "/l/haswell/libpython3.11.so.1.0", O_RDONLY) = -1 ENOENT (No)
+newfstatat(AT_FDCWD</tmp>, "/l/haswell", {st_mode=S_IFDIR|0755}, 0) = 0
+openat(AT_FDCWD</tmp>, "/l/libpython3.11.so.1.0", O_RDONLY) = 3</l>
+newfstatat(AT_FDCWD</tmp>, "/l/glibc-hwcaps", 0x7fff71b5d960, 0) = -1 ENOENT (No)
+"""
+
+
+def test_folders_that_only_this_processor_has_are_not_counted() -> None:
+    found = traces.count(traces.read(SEARCH))
+    assert found.calls == {"execve": 1, "look": 2, "open": 1}
+
+
 CODE = '''"""Text."""
 import a  # why
 
