@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,6 @@ from ..support.unkillable import unkillable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 PATIENCE = 0.4
 """Seconds after which a node launcher that stands still is ended."""
@@ -232,6 +232,24 @@ def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
         assert guard.stdout is not None
         for _ in range(6):
             assert guard.stdout.readline() == "lives\n"
+
+
+CLOSES = f"""{BEGIN}
+line._line.close()
+signal.pause()
+"""
+
+
+def watched_files(pid: int) -> list[str]:
+    """Return the descriptors that a process waits for with epoll (proc(5), fdinfo)."""
+    infos = [info.read_text() for info in Path(f"/proc/{pid}/fdinfo").iterdir()]
+    return [line for info in infos for line in info.splitlines() if line.startswith("tfd:")]
+
+
+def test_a_guard_does_not_look_at_a_line_that_has_ended_again_and_again() -> None:
+    """The node launcher may close it, and go on."""
+    with guarded(CLOSES) as (guard, _):
+        wait_for(lambda: len(watched_files(guard.pid)) == 1, "the signals alone", 30.0)
 
 
 # -- what is left, and what is reported -----------------------------------------------------------

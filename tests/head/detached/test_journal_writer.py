@@ -40,6 +40,14 @@ def test_entries_are_numbered_in_their_order(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_journal_that_is_there_is_continued(path: Path) -> None:
+    path.write_bytes(journal.pack(JournalEntry(7, 0.0, journal.MESSAGE, b"earlier")))
+    writer = JournalWriter(str(path), pytest.fail)
+    writer.put(JournalEntry(0, 1.0, journal.MESSAGE, b"later"))
+    writer.close(HANG)
+    assert [one.data for one in written(path)] == [b"earlier", b"later"]
+
+
 def test_a_journal_is_bounded_while_the_job_runs_and_shorter_at_its_end(path: Path) -> None:
     writer = JournalWriter(str(path), pytest.fail)
     writer.put(JournalEntry(0, 0.0, journal.STDERR, b"first words", 1, "n1"))

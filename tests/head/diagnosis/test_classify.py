@@ -47,9 +47,14 @@ def test_what_is_shown_cannot_harm_a_terminal_and_is_not_long() -> None:
     assert len(found.sentence) == LONGEST
 
 
-@pytest.mark.parametrize("code", [-signal.SIGKILL, -signal.SIGSEGV, 137])
+@pytest.mark.parametrize("code", [-signal.SIGKILL, -signal.SIGSEGV, 135, 137, 139])
 def test_an_exception_does_not_explain_a_signal(code: int) -> None:
     assert name_of(failed(FULL, code)) == ""
+
+
+def test_a_shell_shows_the_end_of_its_command_by_sigterm() -> None:
+    assert name_of(failed(FULL, 128 + signal.SIGTERM)) == "ended"
+    assert name_of(failed(FULL, 128 + signal.SIGUSR1)) == "disk-full", "a code of the program's own"
 
 
 def test_an_abort_while_python_ends_follows_from_the_exception() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.diagnosis.device_rows import DEVICE_ROWS, NCCL_ROWS
+from dsrun.launcher.head.diagnosis.device_rows import DEVICE_ROWS, NCCL_LINES, NCCL_ROWS
 from dsrun.launcher.head.diagnosis.row import fits
 
 
@@ -16,4 +16,11 @@ def test_what_another_rank_may_have_caused_is_an_echo() -> None:
     echoes = {row.name for row in NCCL_ROWS if row.echo}
     assert echoes == {
         *("nccl-connect", "nccl-timeout", "nccl-remote", "nccl-system", "nccl-peer", "hccl")
+    }
+
+
+def test_rows_of_nccl_that_need_no_exception() -> None:
+    assert {row.name for row in NCCL_LINES} == {
+        *("nccl-memlock", "nccl-duplicate", "nccl-shm", "nccl-peer", "nccl-timeout"),
+        *("nccl-no-interface", "nccl-link"),
     }

@@ -42,6 +42,8 @@ HINT = "the script does not accept --local_rank: give --no_local_rank (LOCAL_RAN
         ("find: unknown predicate `--local_rank=0'", True),
         ('Option "--local_rank=0" is unknown, try "ip -help".', True),
         ("curl: option --local_rank=0: is unknown", True),
+        ("ERROR: UNKNOWN OPTION: LOCAL_RANK", True),
+        ("ERROR: OPTION --LOCAL_RANK IS UNKNOWN", True),
         ("getopt.GetoptError: option --local_rank not recognized", True),
         ("ERROR: Could not consume arg: --local_rank=0", True),  # fire
         ("Unrecognized switch: --local_rank=0  (-h will show valid options).", True),  # perl

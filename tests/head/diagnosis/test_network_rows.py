@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.diagnosis.network_rows import PORT_ROWS, RANK_ROWS, SERVICE_ROWS
+from dsrun.launcher.head.diagnosis.network_rows import (
+    NETWORK_LINES,
+    PORT_ROWS,
+    RANK_ROWS,
+    SERVICE_ROWS,
+)
 from dsrun.launcher.head.diagnosis.row import fits
 
 
@@ -26,3 +31,10 @@ def test_the_first_row_that_fits(text: str, name: str) -> None:
 
 def test_a_port_in_use_is_said_with_its_holder() -> None:
     assert {row.finds for row in PORT_ROWS if row.name == "port-in-use"} == {"port"}
+
+
+def test_rows_that_need_no_exception() -> None:
+    assert {row.name for row in NETWORK_LINES} == {
+        *("store-closed", "port-in-use", "gloo-no-connection"),
+        *("mpi-link", "ucx-link", "ucx-memlock", "ucx-no-interface"),
+    }

@@ -7,6 +7,8 @@ import stat
 import threading
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dsrun.launcher.head.hooks.latest_file import LatestFile
 
 from ...support.limits import HANG
@@ -44,6 +46,20 @@ def test_names_that_others_have_taken_do_not_matter(tmp_path: Path) -> None:
     assert failures == []
     assert (tmp_path / "m").read_text() == "x"
     assert {*tmp_path.iterdir()} == {tmp_path / "m", *taken}
+
+
+def test_a_name_that_was_guessed_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "urandom", bytes)
+    taken = tmp_path / f"m.{bytes(8).hex()}.new"
+    taken.write_text("another user's")
+    failures: list[str] = []
+    one = LatestFile(str(tmp_path / "m"), failures.append, print)
+    one.put("x")
+    one.close(WAIT)
+    assert failures == ["file exists"]
+    assert taken.read_text() == "another user's"
 
 
 def test_a_failure_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:

@@ -276,3 +276,14 @@ def test_an_elastic_role_that_ends_well_has_not_failed(fleet_of: FleetOf) -> Non
     played.fleet.step()
     assert played.names() == ["prepared", "started", "ended"]
     assert played.told[-1] == ("ended", "server", 0)
+
+
+def test_nobody_watches_for_early_losses_after_the_start(role: Played) -> None:
+    def watches() -> list[int]:
+        return [len(role.fleet.fleet.nodes[number].on_close) for number in (0, 1)]
+
+    before = watches()
+    role.prepare()
+    assert watches() != before
+    role.role.start()
+    assert watches() == before

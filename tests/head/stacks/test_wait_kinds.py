@@ -55,6 +55,8 @@ PACKAGES = f"{LIB}/site-packages"
             "c10d::Work::wait",
         ),
         (("PMPI_Allreduce (libmpi.so.40)",), Kind.COLLECTIVE, "PMPI_Allreduce"),
+        (("cudaStreamSynchronize (libcudart.so.12)",), Kind.DEVICE, "main"),
+        (("cuMemcpyDtoH_v2 (libcuda.so.1)",), Kind.DEVICE, "main"),
         (NEXT[:4], Kind.DATA, "main"),
         ((f"Queue.get ({LIB}/queue.py:171)",), Kind.QUEUE, "main"),
         ((f"Thread.join ({LIB}/threading.py:1119)",), Kind.THREAD, "main"),

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.node.facts.interpreter import Interpreter
-from dsrun.launcher.node.facts.libraries import versions
+from dsrun.launcher.node.facts.libraries import cache, versions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,3 +95,12 @@ def test_libraries_and_drivers_are_told_by_files(tmp_path: Path) -> None:
     packages = installed(tmp_path / "a", "nvidia_nccl_cu12-2.20.5.dist-info")
     both = found(tmp_path, packages, **preferred)
     assert (both["nccl"], both["nccl_preferred"]) == ("2.20.5", "2.19.3")
+
+
+def test_what_was_read_is_kept_until_the_folder_changes(tmp_path: Path) -> None:
+    folder = installed(tmp_path / "a", "torch-2.4.0.dist-info")
+    assert found(tmp_path, folder) == {"torch": "2.4.0"}
+    (tmp_path / "a/torch-2.4.0.dist-info").rename(tmp_path / "a/torch-2.5.0.dist-info")
+    os.utime(folder, (1e9, 1e9))
+    assert found(tmp_path, folder) == {"torch": "2.5.0"}
+    assert len(cache) == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common import network, system
-from dsrun.launcher.node.machine import interfaces
+from dsrun.launcher.node.machine import interfaces, processes
 from dsrun.launcher.node.machine.interfaces import nccl_default
 
 from ...support.leaks import open_files
@@ -84,11 +84,11 @@ def test_what_the_user_has_chosen_is_not_examined(
 
 
 def test_a_name_is_resolved_as_gloo_does_it() -> None:
-    before = open_files()
+    before, children = open_files(), processes.children()
     assert interfaces._asked("localhost") in {"127.0.0.1", "::1"}
     assert interfaces._asked(UNKNOWN) == "127.0.0.1"
     assert interfaces._asked("192.0.2.77") == "127.0.0.1", "not an address of this machine"
-    assert open_files() == before
+    assert (open_files(), processes.children()) == (before, children)
 
 
 def test_a_name_service_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,23 @@ def test_files_get_their_numbers_though_they_have_each_others() -> None:
     assert open_files() == before
 
 
+GET_PDEATHSIG = 2
+"""prctl(2): the signal that this process gets as its parent ends."""
+
+
+def test_a_process_is_killed_as_its_parent_ends() -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            identity.die_with_parent()
+            number = ctypes.c_int(-1)
+            ctypes.CDLL(None).prctl(GET_PDEATHSIG, ctypes.byref(number), 0, 0, 0)
+            os._exit(number.value)
+        finally:
+            os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+
+
 def memory_policy() -> tuple[int, int]:
     """The memory policy of this process, and its nodes as bits (get_mempolicy(2))."""
     libc, mode, nodes = ctypes.CDLL(None), ctypes.c_int(-1), (ctypes.c_uint64 * 16)()

@@ -27,10 +27,13 @@ def line() -> Iterator[Line]:
 
 @pytest.mark.parametrize("value", [{}, {"a": "caf\udce9"}, {"long": "x" * 3_000_000}])
 def test_a_message_arrives_whole_though_nobody_reads_yet(line: Line, value: dict[str, str]) -> None:
+    before = open_files()
     messages.send(line[0], value)
     messages.send(line[0], {"next": 1})
+    assert open_files() == before
     assert messages.receive(line[1]) == (value, [])
     assert messages.receive(line[1]) == ({"next": 1}, [])
+    assert open_files() == before
 
 
 def test_descriptors_arrive_as_copies_that_no_program_inherits(line: Line) -> None:

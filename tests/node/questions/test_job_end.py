@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.job_messages import END_JOB, EndedJob, EndJob
+from dsrun.launcher.node.questions.answers import QuestionContext
+from dsrun.launcher.node.questions.job_end import JobEndAnswers
 
 from ...support.fake_runner import running, stopped
 from ...support.launcher_name import NAME
+from ...support.leaks import open_files
 from ...support.questions import answers, question
 
 if TYPE_CHECKING:
@@ -46,3 +50,24 @@ def test_what_another_job_has_left_is_ended_beside_a_run(runner: FakeRunner) -> 
         assert left.stdout
         left.stdout.readline()
         assert runner.play(history) == 0
+
+
+STAYS = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()"
+
+
+def test_who_asks_no_more_stops_the_end_as_it_is() -> None:
+    env = {"DSRUN_JOB_ID": "other", NAME: "999999999:5"}
+    argv = [sys.executable, "-ISc", STAYS]
+    replies: list[EndedJob] = []
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as left:
+        assert left.stdout
+        left.stdout.readline()
+        answers = JobEndAnswers(QuestionContext(Loop(), tuple))
+        before = open_files()
+        answers.ask(EndJob("other", 15, 600.0), replies.append)
+        assert open_files() != before, "the process is watched"
+        answers.close()
+        assert open_files() == before
+        assert left.poll() is None
+        left.kill()
+    assert replies == []

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -11,8 +14,11 @@ from dsrun.launcher.control.stack_messages import ThreadStack
 from dsrun.launcher.node import hook
 from dsrun.launcher.node.hook import sitecustomize
 from dsrun.launcher.node.stacks import faults
+from dsrun.launcher.node.stacks.family import Member
 
 from ...support.cost import LINEAR, growth
+from ...support.leaks import open_files
+from ...support.limits import HANG, wait_for
 
 TEXT = """\
 Thread 0x00007f9a3c7fe640 (most recent call first):
@@ -98,3 +104,35 @@ def test_stacks_are_read_in_linear_time(line: str, part: str) -> None:
         list(faults.parse(1, text))
 
     assert growth(read, 4000) < LINEAR
+
+
+WRITES = f"""
+import faulthandler, os, signal
+fd = os.memfd_create({f"{sitecustomize.STACKS}3.14"!r})
+faulthandler.register({int(sitecustomize.SIGNAL)}, file=fd, all_threads=True)
+def waits():
+    print(flush=True)
+    signal.pause()
+waits()
+"""
+
+
+def test_an_idle_process_writes_its_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "YOUNG", -1.0)
+    before = open_files()
+    argv = [sys.executable, "-ISc", WRITES]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        member = Member(0, process.pid, os.getpid(), "python", "S", "", python=True, tracer=0)
+        answers: list[tuple[ThreadStack, ...]] = []
+
+        def answered() -> list[tuple[ThreadStack, ...]]:
+            answers.extend(faults.read([member], time.monotonic() + HANG).values())
+            return answers
+
+        wait_for(answered, "its stacks")  # it may not rest yet
+        process.kill()
+    (stack,) = answers[0]
+    assert [frame.partition(" (")[0] for frame in stack.frames] == ["waits", "<module>"]
+    assert open_files() == before

@@ -7,9 +7,12 @@ import pickle
 import time
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.node.hook import sitecustomize
 from dsrun.launcher.node.stacks import flight
 from dsrun.launcher.node.workers.hooked import DUMP
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
+
+from ...support.leaks import open_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,3 +60,14 @@ def test_an_answer_that_is_no_json_is_nothing() -> None:
     assert flight._parsed(b"[{]\n") == []
     assert flight._parsed(b"5\n") == []
     assert flight._parsed(b"[" * 100_000 + b"\n") == []
+
+
+def test_a_worker_without_its_pipe_is_not_asked(tmp_path: Path) -> None:
+    """A program may have closed the pipe, and opened a file of that number."""
+    with (tmp_path / "file").open("wb") as other:
+        fd = os.memfd_create(f"{sitecustomize.COLLECTIVES}{other.fileno()}")
+        before = open_files()
+        assert flight._ask(os.getpid()) is None
+        assert open_files() == before
+        os.close(fd)
+    assert (tmp_path / "file").read_bytes() == b""

@@ -8,9 +8,12 @@ import pytest
 
 from dsrun.launcher.node.stacks import memory_files
 
+from ...support.leaks import open_files
+
 
 def test_a_file_is_found_by_the_beginning_of_its_name() -> None:
     fd = os.memfd_create("dsrun-test-77")
+    before = open_files()
     try:
         assert memory_files.find(os.getpid(), "dsrun-test-") == (fd, "77")
         assert memory_files.find(os.getpid(), "dsrun-other") == (-1, "")
@@ -22,6 +25,7 @@ def test_a_file_is_found_by_the_beginning_of_its_name() -> None:
         assert (file.size, file.read(3)) == (5, b"aft")
         file.close()
         assert os.fstat(fd).st_size == 0
+        assert open_files() == before
     finally:
         os.close(fd)
     with pytest.raises(OSError, match="No such file"):
