@@ -20,7 +20,7 @@ from dsrun.launcher.specs.policies import POLICIES, Rule
 from dsrun.launcher.specs.program import Program
 
 NETWORK = [4711, "token", "", ["ib0"], [["eth0", "10.0.0.1"]]]
-FACTS = [1.5, "3.11.2", "/py", {}, "", "", 0, {}, {}, 0, 0, 1, {}, [], [], False, {}, []]
+FACTS = [1.5, "3.11.2", "/py", {}, {}, 0, 0, 1, [], [], False, "", "", 0, {}, {}, {}, []]
 RENDEZVOUS = ["c10d", "h:1", "id", 1, 2, {}, "", 0, 1.5]
 
 
