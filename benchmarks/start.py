@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import sys
 import venv
 from contextlib import ExitStack
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
-HELLO = str(WORKERS / "hello.py")
 
 
 def main() -> None:
@@ -57,30 +57,32 @@ def main() -> None:
         folder = stack.enter_context(TemporaryDirectory())
         before = stack.enter_context(checkout_of(options.before)) if options.before else None
         venv.create(folder, symlinks=True)
-        commands = ours(f"{folder}/bin/python", before)
+        # Not in a checkout, whose .venv would be the workers' Python.
+        hello = shutil.copy(WORKERS / "hello.py", folder)
+        commands = ours(f"{folder}/bin/python", hello, before)
         if not options.before:
-            commands |= peers()
+            commands |= peers(f"{folder}/bin/python", hello)
         fewer = {"deepspeed": options.deepspeed_rounds}
         report(take_turns(measures(commands, timed), options.rounds, fewer))
 
 
-def ours(python: str, before: Path | None) -> dict[str, list[str]]:
+def ours(python: str, hello: str, before: Path | None) -> dict[str, list[str]]:
     """Return the commands of the plain environment, by contender."""
-    worker = shlex.join([python, HELLO])
+    worker = shlex.join([python, hello])
     checkouts = {"dsrun": CHECKOUT} | ({"before": before} if before else {})
-    two = ["--launcher", "local", "--num_gpus", "2", HELLO]
+    two = ["--launcher", "local", "--num_gpus", "2", hello]
     return {
         "bare": ["sh", "-c", f"{worker} & {worker} & wait"],
         **{name: [python, str(path / "bin" / "dsrun"), *two] for name, path in checkouts.items()},
     }
 
 
-def peers() -> dict[str, list[str]]:
+def peers(python: str, hello: str) -> dict[str, list[str]]:
     """Return the other launchers' commands, by contender."""
     return {
-        "torchrun": [python_peer("torchrun"), "--nproc_per_node", "2", HELLO],
-        "deepspeed": [python_peer("deepspeed"), "--num_gpus", "2", HELLO],
-        **({"mpirun": [*MPIRUN, sys.executable, HELLO]} if which(MPIRUN[0]) else {}),
+        "torchrun": [python_peer("torchrun"), "--nproc_per_node", "2", hello],
+        "deepspeed": [python_peer("deepspeed"), "--num_gpus", "2", hello],
+        **({"mpirun": [*MPIRUN, python, hello]} if which(MPIRUN[0]) else {}),
     }
 
 

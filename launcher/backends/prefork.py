@@ -28,7 +28,6 @@ def is_possible(python: str) -> bool:
 
     This process must be that interpreter, run only dsrun, and have one thread: locks held by other
     threads would never be released.
-    threads hold would never be released.
     """
     return python == sys.executable and entry.is_own() and len(os.listdir("/proc/self/task")) == 1
 

@@ -9,7 +9,6 @@ from ..common import files
 from ..common.errors import UsageError, reason
 from ..common.records import NamedTuple
 from ..common.text import one_line
-from . import toml_file
 
 ACL = "system.posix_acl_access"
 """The attribute by which a file grants rights to further users (acl(5)), beyond its mode."""
@@ -43,6 +42,8 @@ def source(path: str) -> ConfigSource:
         Unsafe: another user, or everybody, could have written the file.
         UsageError: the file cannot be read.
     """
+    from .toml_file import LIMIT
+
     shared = set[bool]()
 
     def check(status: os.stat_result) -> None:
@@ -52,7 +53,7 @@ def source(path: str) -> ConfigSource:
         for folder in sorted({os.path.dirname(path), os.path.dirname(os.path.realpath(path))}):
             shared.add(is_shared(folder, os.stat(folder)))
         check(os.stat(path))  # the owner counts even if the file cannot be opened
-        data = files.read(path, toml_file.LIMIT, pipes=False, check=check)
+        data = files.read(path, LIMIT, pipes=False, check=check)
     except OSError as error:
         raise UsageError(f"{one_line(path)}: {reason(error)}; {NO_CONFIG}") from None
     return ConfigSource(path, data, any(shared))
