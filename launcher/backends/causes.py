@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..common.errors import INTERNAL
 from ..common.records import NamedTuple
 from ..common.wording import ANOTHER_PYTHON
 
@@ -135,6 +136,9 @@ def accepted_key(text: str) -> str:
     return f"{match[1]}: accepted its new {match[2]} host key" if match else ""
 
 
+FRAME = r'^ +File "([^"\n]*)", line (\d+)'
+"""A line of a traceback: the file and the line."""
+
 SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
 """A shell's own exit codes (POSIX, 2.8.2): the command was not executable, or not found."""
 
@@ -200,10 +204,23 @@ def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, ans
         tried: the attempted start.
         answered: whether the node launcher has answered.
     """
+    if code == INTERNAL and (bug := _bug(errors)):
+        return bug
     if answered:
         return explain_end(code, errors)
     text = errors or noise.decode("utf-8", "replace")
     return explain(code, text, tried) if code or tried.python else ""
+
+
+def _bug(errors: str) -> str:
+    """Return an error of the node launcher that its own code has not handled, "" for none."""
+    frames = re.findall(FRAME, errors, re.MULTILINE)
+    if not frames:
+        return ""
+    file, line = frames[-1]
+    place = f"{'/'.join(file.split('/')[-3:])}:{line}"
+    last = errors.rstrip().rpartition("\n")[2].strip()[:200]
+    return f"its node launcher failed at {place} ({last}): this is a bug in dsrun, please report it"
 
 
 def _known(code: int, text: str, tried: Attempt, last: str) -> str:

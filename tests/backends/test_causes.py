@@ -17,6 +17,7 @@ from dsrun.launcher.backends.package.command import boot
 from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.backends.ssh.openssh import OpenSSH
 from dsrun.launcher.backends.ssh.pdsh import Pdsh
+from dsrun.launcher.common.errors import INTERNAL
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.backend import BackendSettings
@@ -535,3 +536,23 @@ def test_the_node_launchers_command_starts_one_in_a_hostile_folder(
     assert ran.stderr == (
         "dsrun: node launcher: expected --stdio, --dial=... with --pin=..., or --program=...\n"
     )
+
+
+BUG = """Traceback (most recent call last):
+  File "/opt/dsrun/launcher/node/main.py", line 230, in _code_of
+    code = call()
+  File "/opt/dsrun/launcher/node/facts/collect.py", line 33, in collect
+    environ = environ_of(setup)
+TypeError: boo
+"""
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_error_in_the_node_launcher_itself_is_a_bug_with_its_place(answered: bool) -> None:
+    tried = causes.Attempt("w1", python="/opt/py")
+    assert causes.explain_session(INTERNAL, BUG, b"", tried, answered=answered) == (
+        "its node launcher failed at node/facts/collect.py:33 (TypeError: boo):"
+        " this is a bug in dsrun, please report it"
+    )
+    other = causes.explain_session(INTERNAL, "x: y\n", b"", tried, answered=True)
+    assert other == "its session ended: x: y"
