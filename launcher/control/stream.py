@@ -6,7 +6,8 @@ from ..common import system
 from ..common.errors import reason
 from . import frames
 
-READ_SIZE = 256 * 1024
+READ_SIZE = 64 * 1024
+"""Bytes that a pipe holds (pipe(7)); the C library maps and unmaps larger buffers for each read."""
 
 CLOSED = "closed by the other end"
 """The reason for the end of a stream that the other end has closed normally."""

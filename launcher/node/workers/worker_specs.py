@@ -37,6 +37,7 @@ class WorkerSpecs:
         self._note = note
         self.files = LogFiles(setup, note)
         self._equipment: WorkerDevices
+        self._owners = ",".join(map(leftovers.identity, (system.getpid(), system.getppid())))
         if setup.slots > setup.cpus:
             from ..machine import confinement
 
@@ -154,10 +155,9 @@ class WorkerSpecs:
 
     def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
         """Return the variables that depend on a worker's place on this node."""
-        setup, owners = self._setup, map(leftovers.identity, (system.getpid(), system.getppid()))
-        variables = self._mask(slots, local)
-        variables |= self._equipment.variables(local, {**setup.base, **setup.task.env})
-        return variables | {"DSRUN_NODE_LAUNCHER": ",".join(owners)}
+        setup = self._setup
+        given = self._equipment.variables(local, {**setup.base, **setup.task.env})
+        return {**self._mask(slots, local), **given, "DSRUN_NODE_LAUNCHER": self._owners}
 
     def _mask(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
         """Return the variables that show a worker all devices of this node, or only its own."""
