@@ -26,9 +26,9 @@ def leftovers() -> list[int]:
     launcher. The sessions of this process and of its ancestors are skipped: a batch job
     submitted by a worker inherits the worker's environment.
     """
-    ours = {*map(processes.session, processes.line_of(system.getpid()))}
-    pids = processes.pids()
-    return [pid for pid in pids if is_left(pid) and processes.session(pid) not in ours]
+    left = [*filter(is_left, processes.pids())]
+    ours = {*map(processes.session, processes.line_of(system.getpid()))} if left else {0}
+    return [pid for pid in left if processes.session(pid) not in ours]
 
 
 def is_left(pid: int) -> bool:

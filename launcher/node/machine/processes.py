@@ -65,7 +65,7 @@ def children() -> list[int]:
     so a signal cannot hit another process.
     """
     try:
-        with system.open_file("/proc/thread-self/children", "rb") as file:
+        with system.open_file("/proc/thread-self/children", "rb", buffering=0) as file:
             return [int(pid) for pid in file.read().split()]
     except FileNotFoundError:
         # Not every kernel keeps this list (CONFIG_PROC_CHILDREN; gVisor has none).
