@@ -12,7 +12,6 @@ handlers and their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and ne
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -299,9 +298,4 @@ def main(settings: dict[str, Any]) -> int:
 
 
 if __name__ == "__main__":
-    code = main(json.loads(sys.argv[1]))
-    # As Python exits, but without taking torch's modules apart, for half a second.
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    sys.exit(main(json.loads(sys.argv[1])))
