@@ -434,4 +434,20 @@ KEPT = {
         checked=True,
         start_timeout=15.0,
     ),
+    "an answer about files went on with a node that was asked for its port meanwhile": Scenario(
+        seed=2000066,
+        hosts=(
+            HostSpec("n2", 2, delay=0.01, code="files"),
+            HostSpec("n3", 1),
+            HostSpec("n4", 1),
+            HostSpec("n5", 1, delay=0.2),
+        ),
+        program=ProgramSpec(steps=5),
+        faults=(
+            Fault("connected", 0.3733156108312642, "cut and reset", "n4", heals=0.1, value=63227),
+        ),
+        least=1,
+        checked=True,
+        engine="strict",
+    ),
 }

@@ -268,7 +268,7 @@ class Startup:
         self._checked = nodes = tuple(self._nodes)
 
         def on_checked(refused: Mapping[RunNode, str], lines: Sequence[str]) -> None:
-            if self._closed or self._checked is not nodes:
+            if self._closed or self._unsettled or self._checked is not nodes:
                 return  # a later check goes on instead
             if not refused:
                 then()
