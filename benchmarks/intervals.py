@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import venv
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -25,7 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.checkouts import checkout_of
-from benchmarks.measure import CHECKOUT, WORKERS, Unfit
+from benchmarks.measure import WORKERS, Unfit, take_turns
+from benchmarks.start import ours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,21 +104,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--before", metavar="REV", help="a commit, or another checkout of dsrun")
     options = parser.parse_args()
+    rows: dict[str, list[list[float]]] = {}
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
-        checkouts = {"dsrun": CHECKOUT}
-        if options.before:
-            checkouts["before"] = stack.enter_context(checkout_of(options.before))
-        venv.create(f"{folder}/venv", symlinks=True)
-        Path(folder, "hello.py").write_text((WORKERS / "hello.py").read_text())
-        words = ["--launcher", "local", "--num_gpus", "2", "hello.py"]
-        rows: dict[str, list[list[float]]] = {name: [] for name in checkouts}
-        for number in range(options.rounds + 1):
-            for name in (*checkouts,) if number % 2 else (*reversed(checkouts),):
-                argv = [f"{folder}/venv/bin/python", str(checkouts[name] / "bin" / "dsrun"), *words]
-                found = start(argv, folder)
-                if number:  # the first one only compiles modules
-                    rows[name].append(found)
+        before = stack.enter_context(checkout_of(options.before)) if options.before else None
+        venv.create(folder, symlinks=True)
+        hello = shutil.copy(WORKERS / "hello.py", folder)
+        commands = ours(f"{folder}/bin/python", hello, before)
+        del commands["bare"]
+
+        def measure(name: str) -> float:
+            rows.setdefault(name, []).append(start(commands[name], folder))
+            return sum(rows[name][-1])
+
+        take_turns({name: partial(measure, name) for name in commands}, options.rounds)
     report(rows)
 
 
