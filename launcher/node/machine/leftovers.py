@@ -27,7 +27,7 @@ def leftovers() -> list[int]:
     submitted by a worker inherits the worker's environment.
     """
     left = [*filter(is_left, processes.pids())]
-    ours = {*map(processes.session, processes.line_of(system.getpid()))} if left else {0}
+    ours = {*map(processes.session, processes.line_of(system.getpid()))} if left else set()
     return [pid for pid in left if processes.session(pid) not in ours]
 
 
