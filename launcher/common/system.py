@@ -137,6 +137,13 @@ def addresses_of(host: str) -> set[str]:
     return {str(info[4][0]) for info in getaddrinfo(host, None)}
 
 
+def getrlimit(number: int) -> tuple[int, int]:
+    """Return the soft and the hard limit of a resource (resource.getrlimit)."""
+    from resource import getrlimit as found
+
+    return found(number)
+
+
 def if_nameindex() -> list[tuple[int, str]]:
     """Return the network interfaces, with their indexes (socket.if_nameindex)."""
     from socket import if_nameindex as found

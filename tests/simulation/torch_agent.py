@@ -201,8 +201,6 @@ class TorchAgent:
         system.close(self._store)
         loop = Loop()
         mine, theirs = system.socketpair(socket.SOCK_STREAM)
-        with system.socket(fileno=system.dup(0)) as entry, theirs:
-            system.send_fds(entry, [json.dumps(env).encode()], [theirs.fileno()])
         fd = mine.detach()
 
         def pass_on(number: int) -> None:
@@ -211,7 +209,9 @@ class TorchAgent:
             except OSError:
                 return
 
-        loop.on_signals(SIGNALS, pass_on)
+        loop.on_signals(SIGNALS, pass_on)  # first, as `shim.py`: its worker may start from then on
+        with system.socket(fileno=system.dup(0)) as entry, theirs:
+            system.send_fds(entry, [json.dumps(env).encode()], [theirs.fileno()])
         loop.add_reader(fd, loop.stop)
         loop.run()
         ended = system.read(fd, 4)

@@ -32,13 +32,13 @@ NO_LIMIT = 1 << 60
 
 def limits() -> dict[str, int]:
     """Return the soft limits of this process, inherited by workers; -1 for none."""
-    soft = {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()}
+    soft = {name: system.getrlimit(number)[0] for name, number in LIMITS.items()}
     return {name: limit if limit < NO_LIMIT else -1 for name, limit in soft.items()}
 
 
 def memory(root: str = "/") -> int:
     """Return the bytes of memory of this machine, 0 if unknown."""
-    for line in sysfs.text(f"{root}proc/meminfo").splitlines():
+    for line in lines_of(f"{root}proc/meminfo"):
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024
     return 0

@@ -169,6 +169,10 @@ class ProcessCalls:
         """Return the CPUs of a process."""
         return set(self._named(pid).cpus)
 
+    def getrlimit(self, _resource: int) -> tuple[int, int]:
+        """Return the soft and the hard limit of any resource."""
+        return (65536, 65536)
+
     def sched_setaffinity(self, pid: int, cpus: Iterable[int]) -> None:
         """Change the CPUs of a process."""
         process = self._named(pid)
