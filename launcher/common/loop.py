@@ -28,6 +28,9 @@ READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 AT_ONCE = 64
 """Calls of other threads that are made before the loop checks for other events."""
 
+LATE = 0.1
+"""Seconds by which a timer is late if this process was stopped or busy."""
+
 
 class Timer:
     """A callback that is run once, unless cancelled."""
@@ -249,25 +252,24 @@ class Loop:
         """Wait for events and run callbacks until `stop`."""
         self._stopped = False
         while not self._stopped:
-            self._wait()
+            due = self._timers.due
+            self._wait(None if due is None else max(0.0, due - self.clock()))
             self._expire()
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float | None) -> None:
         # SIGSTOP and SIGCONT end the wait before it reports the events of that time. Poll once
         # more, so that these events are handled before the timers that expired during the stop.
-        for fd, ready in self._epoll.poll(self._timeout()) or self._epoll.poll(0):
+        for fd, ready in self._epoll.poll(seconds) or self._epoll.poll(0):
             # An error or a hang-up is reported to readers and writers alike.
             for event, other in ((READ, WRITE), (WRITE, READ)):
                 call = self._calls.get(fd, {}).get(event) if ready & ~other else None
                 if call is not None and not self._stopped:
                     call()
 
-    def _timeout(self) -> float | None:
-        due = self._timers.due
-        return None if due is None else max(0.0, due - self.clock())
-
     def _expire(self) -> None:
-        now = self.clock()
+        now, due = self.clock(), self._timers.due
+        if due is not None and now - due >= LATE:
+            self._wait(0.0)  # the same where a callback was stopped, or took long
         while not self._stopped and (call := self._timers.expired(now)) is not None:
             call()
 

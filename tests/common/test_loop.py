@@ -226,6 +226,32 @@ def test_without_anything_due_the_loop_waits_on_the_clock_alone(pipe: tuple[int,
     assert called == ["read"]
 
 
+def test_what_came_while_a_callback_stood_still_goes_before_late_timers(
+    pipe: tuple[int, int],
+) -> None:
+    clock, called = Clock(), []
+    near, far = socket.socketpair()
+    with near, far:
+
+        def stand_still() -> None:
+            called.append("still")
+            near.recv(1)
+            clock.now += 10.0
+            os.write(pipe[1], b"x")
+
+        def read() -> None:
+            called.append("read")
+            os.read(pipe[0], 1)
+
+        clock.loop.add_reader(near.fileno(), stand_still)
+        clock.loop.add_reader(pipe[0], read)
+        clock.loop.call_later(5.0, and_stop(clock.loop, lambda: called.append("timer")))
+        far.send(b"x")
+        clock.loop.run()
+        clock.loop.remove(near.fileno())
+    assert called == ["still", "read", "timer"]
+
+
 # -- signals ------------------------------------------------------------------------------------
 
 

@@ -434,6 +434,27 @@ KEPT = {
         checked=True,
         start_timeout=15.0,
     ),
+    "answers about a first node that was lost started the job before the next one had a port": (
+        Scenario(
+            seed=1,
+            hosts=(HostSpec("n1", 1), HostSpec("n2", 1, delay=0.2), HostSpec("n3", 1, delay=0.2)),
+            faults=(Fault("connected", 1.1, "kill guard", "n1"),),
+            least=1,
+        )
+    ),
+    "a runner that stood still lost a node whose frames came after those of another": Scenario(
+        seed=2012309,
+        hosts=(HostSpec("n1", 2, delay=0.01), HostSpec("n2", 1), HostSpec("n3", 1)),
+        program=ProgramSpec(deeds=(Deed(-1, 0, 4, "exit", 3),)),
+        faults=(
+            Fault(
+                "stopping", 0.0043701076108545725, "busy runner", "login", heals=30.0, value=47902
+            ),
+        ),
+        elastic=ElasticSpec(least=3, restarts=1),
+        lease=60.0,
+        engine="tolerant",
+    ),
     "an answer about files went on with a node that was asked for its port meanwhile": Scenario(
         seed=2000066,
         hosts=(

@@ -91,7 +91,7 @@ known, which often is first noticed by the workers of others."""
 def _event(
     handle: Callable[Concatenate[Rounds, P], T],
 ) -> Callable[Concatenate[Rounds, float, P], T]:
-    """Return a method with the time as an additional first argument; it also does due steps.
+    """Return a method with the time as an additional first argument.
 
     The time is in seconds, never decreases, and does not count time in which this process was
     stopped.
@@ -156,11 +156,9 @@ class Rounds:
         self.members: set[int] = set()
 
     def advance(self, now: float, event: Callable[[], T]) -> T:
-        """Do due steps, then handle an event at a time; return the event's result."""
+        """Handle an event at a time; return the event's result."""
         self._now = now
         answer = event()
-        while (call := self._timers.expired(now)) is not None:
-            call()
         decided, self._outbox = self._outbox, []
         for one in decided:
             self._later(one)
@@ -546,7 +544,12 @@ class Rounds:
 
     @_event
     def time_passed(self) -> None:
-        """Do due steps."""
+        """Do due steps.
+
+        No other event does, as in a run (`fleet_events.time_passed`).
+        """
+        while (call := self._timers.expired(self._now)) is not None:
+            call()
 
     # -- the next round ---------------------------------------------------------------------
 

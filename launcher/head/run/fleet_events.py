@@ -47,8 +47,13 @@ def on_event(run: RunState, event: FleetEvent) -> None:
             on_engine_end(run, event)
 
 
-def time_passed(_run: RunState) -> None:
-    """Do nothing: the step that this event causes runs the timers that are due."""
+def time_passed(run: RunState) -> None:
+    """Run the timers that are due.
+
+    No other event does: if this process stood still, it may not have read what other nodes sent.
+    """
+    while (call := run.timers.expired(run.timers.clock())) is not None:
+        call()
 
 
 def on_disconnect(run: RunState, event: NodeDisconnected) -> None:

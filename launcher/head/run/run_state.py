@@ -211,7 +211,7 @@ class RunState:
         self.on_frame = node_frames.handler(self)
 
     def step(self, now: float, awake: float, happened: Callable[[], object]) -> None:
-        """Handle an event and the timers that are due, then carry out the resulting actions.
+        """Handle an event, then carry out the resulting actions.
 
         Actions requested before an exception are still carried out. The end of the run comes last,
         because its owner may then use the nodes for another run.
@@ -227,8 +227,6 @@ class RunState:
         self.now, self._awake = now, awake
         try:
             happened()
-            while (call := self.timers.expired(awake)) is not None:
-                call()
         finally:
             self._outbox.empty()
             if self.phase is RunPhase.OVER:

@@ -218,11 +218,12 @@ class Startup:
     @property
     def words(self) -> str:
         """The progress, for example "61/64 hosts, waiting for node7, node9, node41"."""
-        return waiting_line(len(self._nodes), self._waiting())
+        return waiting_line(len(self._nodes), [one.name for one in self._nodes if not one.settled])
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Handle a node's HELLO."""
         node.answer(hello)
+        self.probes[node] = 0  # with its JOB, it has dropped the PROBEs before it
         if hello.problems:
             self._shorten_wait()
         self._advance()
@@ -243,8 +244,8 @@ class Startup:
         if not self.probes[node]:
             raise frames.BadFrame("PROBED without a PROBE")
         self.probes[node] -= 1
-        if self.probes[node] or self._closed:
-            return  # another PROBE has been sent since, because the nodes have changed
+        if self.probes[node] or self._closed or self._probed is not self._nodes:
+            return  # another PROBE was sent, or will be, because the nodes have changed
         if len(verdicts) != len(self._candidates):
             raise frames.BadFrame(f"{len(verdicts)} verdicts on {len(self._candidates)} addresses")
         node.verdicts = verdicts
@@ -318,7 +319,7 @@ class Startup:
             self._finish(self._candidates[0])
             return
         probe = messages.pack(frames.PROBE, messages.Probe(self._candidates, self._port))
-        others = self._nodes[1:]
+        self._probed, others = self._nodes, self._nodes[1:]
         self.probes.update(others)
         self._unprobed = Remaining(lambda: others, lambda node: not self.probes[node])
         self._act.send(others, probe)
@@ -398,9 +399,6 @@ class Startup:
         for cause, silent in self._mutes.check(self._timers.clock(), waiting).items():
             self.fail_all([waiting[one] for one in silent], cause)
         self._timers.call_later(self._mutes.pause, self._look_for_mutes)
-
-    def _waiting(self) -> list[str]:
-        return [node.name for node in self._nodes if not node.settled]
 
     def _tick(self) -> None:
         if self._closed or not self._unsettled:

@@ -476,6 +476,19 @@ def test_a_job_that_is_stopped_is_not_given_up_as_well(fleet_of: FleetOf) -> Non
     assert (story(job.run)["exit_code"], losses(job.run)) == (143, {})
 
 
+def test_a_runner_that_stood_still_hears_all_nodes_before_it_loses_any(fleet_of: FleetOf) -> None:
+    """The first frame that it reads says nothing of the other nodes."""
+    job = started(fleet_of("n0", "n1", "n2"), patience=3.0)
+    job.fleet.node("n0").exits(0, 1)
+    job.fleet.step()
+    for name in ("n0", "n1", "n2"):
+        job.fleet.node(name).joins(4000)
+    job.fleet.clock.go(4.0)
+    job.fleet.step()
+    assert [job.fleet.node(name).open for name in ("n0", "n1", "n2")] == [True] * 3
+    assert job.fleet.kinds("n1") == ["LEAVE_ROUND", "ROUND"]
+
+
 def test_who_does_not_leave_its_round_is_lost(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), patience=30.0)
     job.fleet.node("n0").exits(0, 1)

@@ -113,6 +113,19 @@ def test_what_was_decided_before_an_error_is_done_all_the_same() -> None:
     assert run.act.calls == [("log", "decided", "info")]
 
 
+def test_no_other_event_runs_timers() -> None:
+    """What another node has sent may not be read yet, if this process stood still."""
+    run = Played()
+    run.step(run_start.send_jobs)
+    called = list[float]()
+    run.state.timers.call_later(1.0, lambda: called.append(run.now))
+    run.now = 2.0
+    run.step(RunState.log, "an event")
+    assert called == []
+    run.step(fleet_events.time_passed)
+    assert called == [2.0]
+
+
 def test_time_passes_only_in_steps() -> None:
     run = Played()
     run.step(run_start.send_jobs)

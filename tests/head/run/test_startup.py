@@ -27,6 +27,7 @@ from dsrun.launcher.node.checks.preflight import folder_problem, program_problem
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import CheckPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
@@ -449,6 +450,45 @@ def test_questions_to_nodes_that_have_changed_since_are_asked_again(fleet_of: Fl
     reach(job, "n1", "x", "x")
     assert not run.state.started, "that was to the first question"
     reach(job, "n1", "", "")
+    assert (run.state.started, run.state.plan.world_size) == (True, 4)
+
+
+def test_answers_about_a_first_node_that_is_lost_start_nothing(fleet_of: FleetOf) -> None:
+    """They may come while the next one is asked for a port."""
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(checks=CheckPolicy(quick=False, least=2))
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    job.node("n0").leaves()
+    job.step()
+    reach(job, "n1", "", "")
+    reach(job, "n2", "", "")
+    assert not run.state.started
+    job.node("n1").hello(port=29501)
+    job.step()
+    assert job.kinds("n2") == ["JOB", "PROBE", "PROBE"]
+    reach(job, "n2", "", "")
+    assert (run.state.started, run.state.master) == (True, "n1")
+    assert job.news("n1")[-1][1]["master_port"] == 29501
+
+
+def test_who_was_sent_its_job_again_owes_no_answer_to_a_question_before(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2", "n3")
+    run = job.run(checks=CheckPolicy(quick=False, least=2))
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    job.node("n0").leaves()
+    job.step()
+    job.node("n1").hello(port=29501)
+    job.step()
+    job.go(11.0)
+    for _ in range(job.kinds("n2").count("PROBE")):
+        reach(job, "n2", "", "")
+    job.go(21.0)
+    assert job.said()[-1] == f"n3: {startup.SILENT}; starting without it"
+    reach(job, "n2", "", "")
     assert (run.state.started, run.state.plan.world_size) == (True, 4)
 
 
