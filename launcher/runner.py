@@ -135,7 +135,7 @@ def run(command: Command, parent: Parent | None = None) -> int:
     from .head.job.start import launch, prepare
 
     # Start this machine's node launcher now: it gets ready during the rest of planning.
-    start = prepare(planned.plan, planned.backend)
+    start = None if options.container else prepare(planned.plan, planned.backend)
     from .planning.job import job_spec
 
     if parent is None:

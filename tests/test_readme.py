@@ -33,6 +33,7 @@ PLANNED = {
     "dsrun --launcher openmpi --hostfile hosts train.py",
     "dsrun --hostfile hosts --elastic_training --min_elastic_nodes 2 train.py",
     "dsrun --hostfile hosts --roles rl.toml",
+    "dsrun --hostfile hosts --container podman:IMAGE train.py",
 }
 """Commands that get as far as a plan; the hosts are those of README."""
 

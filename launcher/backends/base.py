@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 
-from ..common import executable, system
 from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
@@ -120,37 +119,24 @@ def package_root() -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def lacks_tls() -> str:
-    """Return why node launchers cannot dial back over TLS, or ""."""
-    from importlib.util import find_spec
-
-    if find_spec("cryptography") is not None:
-        return ""
-    from ..common.packages import lacks
-
-    return lacks("cryptography")
+def entry(settings: BackendSettings) -> tuple[str, ...]:
+    """Return the words with which the command of a node launcher enters a container first."""
+    return settings.container.entry if settings.container else ()
 
 
 def node_argv(settings: BackendSettings, *args: str) -> list[str]:
     """Return the command of a node launcher on this machine."""
     root = settings.root or package_root()
-    return [settings.python or sys.executable, "-E", "-S", "-c", BOOT, root, *args]
-
-
-def remote_argv(settings: BackendSettings, *args: str) -> list[str]:
-    """Return the command of a node launcher on a machine where dsrun may be missing."""
-    from .package.command import node_command
-    from .package.contents import digest
-
-    root = package_root()
-    python = settings.python or sys.executable
-    return [*node_command(python, settings.root or root, digest(root)), *args]
-
-
-def dial_args(dial: DialBack | None, node: str) -> list[str]:
-    """Return the node launcher's arguments for dialling back as `node`."""
-    target, pin = (dial.target, dial.pin) if dial else ("ADDRESS:PORT", "SHA256")
-    return [f"--dial={target}", f"--pin={pin}", f"--node={node}"]
+    return [
+        settings.python or sys.executable,
+        "-E",
+        "-S",
+        "-c",
+        BOOT,
+        root,
+        *entry(settings),
+        *args,
+    ]
 
 
 def shell_line(argv: Sequence[str]) -> str:
@@ -158,32 +144,3 @@ def shell_line(argv: Sequence[str]) -> str:
     import shlex
 
     return "exec " + shlex.join(argv)
-
-
-def output_of(argv: Sequence[str]) -> str:
-    """Return the output of a short program, on both streams; "" if it cannot be run."""
-    read, write = system.pipe2(os.O_CLOEXEC)
-    streams = [(os.POSIX_SPAWN_DUP2, write, fd) for fd in (1, 2)]
-    try:
-        pid = os.posix_spawn(
-            executable.located(argv[0]), list(argv), os.environ, file_actions=streams
-        )
-    except OSError:
-        system.close(read)
-        return ""
-    finally:
-        system.close(write)
-    with system.open_file(read, "rb") as pipe:
-        printed = pipe.read()
-    system.waitpid(pid, 0)
-    return printed.decode("utf-8", "replace")
-
-
-def ssh_options(settings: BackendSettings) -> list[str]:
-    """Return options for an `ssh` that an engine runs: no prompts, and a timeout."""
-    timeout = max(1, round(settings.connect_timeout))
-    return [
-        *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={timeout}"),
-        *(("-o", "StrictHostKeyChecking=accept-new") if settings.accept_new_host_keys else ()),
-        *(("-p", str(settings.port)) if settings.port else ()),
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from signal import SIGKILL
 
 from ..common.errors import INTERNAL
 from ..common.records import NamedTuple
@@ -136,6 +137,25 @@ def accepted_key(text: str) -> str:
     return f"{match[1]}: accepted its new {match[2]} host key" if match else ""
 
 
+ENTERING = "dsrun enters "
+"""The line on a session's standard error before a container's client takes over, with its name."""
+
+KILLED = {128 + SIGKILL: "was killed", 255: "or its client was killed"}
+"""Exit codes of a container's client, or of an ssh session whose command was killed (255)."""
+
+OF_CONTAINERS: tuple[tuple[str, str], ...] = (
+    (
+        r"python 3\.10 or newer is needed, this is (\S+)",
+        "its Python is WHAT, but 3.10 or newer is needed; name another one inside with --python",
+    ),
+    (
+        r"exec(?:utable file)?:? [\"`']?([\w./+-]{1,200})[\"`']?:? "
+        r"(?:executable file |stat |no such|not found)",
+        "there is no WHAT inside; name a Python 3.10 or newer inside with --python",
+    ),
+)
+"""Patterns of messages of containers' clients, and their meanings."""
+
 FRAME = r'^ +File "([^"\n]*)", line (\d+)'
 """A line of a traceback: the file and the line."""
 
@@ -145,9 +165,12 @@ SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
 
 def explain_end(code: int, text: str) -> str:
     """Return why an established session has ended: its last line of output, else its exit code."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    _, entered, said = text.rpartition(ENTERING)
+    lines = [line.strip() for line in said.splitlines()[bool(entered) :] if line.strip()]
     if not code and not lines:
         return ""
+    if entered and not lines and code in KILLED:
+        return f"its container {KILLED[code]}"
     return f"its session ended: {lines[-1][:200] if lines else f'exit code {code}'}"
 
 
@@ -185,6 +208,8 @@ def explain(code: int, text: str, tried: Attempt = NODE_LAUNCHER) -> str:
         text: the output on either stream.
         tried: the attempted start.
     """
+    if ENTERING in text:
+        return _of_container(code, text.rpartition(ENTERING)[2])
     proxied = " UNKNOWN port " in text
     text = PROXIED.sub("", text) if proxied else text
     lines = [line.strip()[:200] for line in text.splitlines() if line.strip()]
@@ -192,6 +217,16 @@ def explain(code: int, text: str, tried: Attempt = NODE_LAUNCHER) -> str:
         return f"its ProxyJump or ProxyCommand failed: {lines[-1]}"
     last = f" ({lines[-1]})" if lines else ""
     return _known(code, text, tried, last) or _unknown(code, lines, tried, last)
+
+
+def _of_container(code: int, text: str) -> str:
+    """Return why a container's client did not start it; the first line of the text is its name."""
+    name, *lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for pattern, words in OF_CONTAINERS:
+        if found := re.search(pattern, "\n".join(lines)):
+            return f"{name}: {words.replace('WHAT', found[1])}"
+    last = lines[-1].removeprefix("Error: ")[:300] if lines else f"exit code {code}"
+    return f"{name} did not start: {last}"
 
 
 def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, answered: bool) -> str:

@@ -85,7 +85,9 @@ class Local:
             except OSError as error:
                 emit(SessionEnded(node.rank, f"{self._settings.python}: {reason(error)}"))
                 continue
-            stream = SessionStream(started.stdout, started.stdin)
+            stream = SessionStream(
+                started.stdout, started.stdin, held=bool(self._settings.container)
+            )
             on_end = self._on_end(node, stream, emit)
             self._children[node.rank] = Child(started, loop, on_end, _keeping(stream))
             emit(SessionStarted(node.rank, stream))

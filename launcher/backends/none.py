@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..common.packages import lacks_tls
 from . import base
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ class NoLauncher:
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
-        return f"--no_ssh: {base.lacks_tls()}" if base.lacks_tls() else ""
+        return f"--no_ssh: {lacks_tls()}" if lacks_tls() else ""
 
     def commands(
         self, nodes: Sequence[Node], dial: base.DialBack | None

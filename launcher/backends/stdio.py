@@ -12,6 +12,7 @@ class SessionStream(FrameStream):
     """A line whose first bytes may be noise: everything up to MAGIC is skipped.
 
     If dsrun is missing at the other end, that end requests the package before MAGIC, and gets it.
+    A host does, and then a container there.
 
     Attributes:
         noise: the bytes before MAGIC, which explain why a session failed.
@@ -19,17 +20,22 @@ class SessionStream(FrameStream):
         answered: whether MAGIC has arrived.
     """
 
-    def __init__(self, read_fd: int, write_fd: int) -> None:
+    def __init__(self, read_fd: int, write_fd: int, *, held: bool = False) -> None:
+        """Serve a session; `held` holds frames back until the node launcher has answered.
+
+        Otherwise a program that starts it, in a container, could take them.
+        """
         super().__init__(read_fd, write_fd)
         self.noise = b""
-        self.answered = self._asked = self.spoke = False
+        self.answered = self.spoke = False
+        self._questions = 1 + held
+        self._held: list[bytes] | None = [] if held else None
 
     def decode(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the frames that `data` completes, once MAGIC has been seen.
 
         Raises:
             StreamClosed: there is too much noise, the bytes are not frames, or the other end asked
-                for dsrun and is gone.
                 for dsrun and is gone.
         """
         if self.answered:
@@ -42,7 +48,20 @@ class SessionStream(FrameStream):
                 raise StreamClosed("no node launcher answered: only other output was received")
             return []
         self.answered, self.spoke, self.noise = True, True, before
+        for frame in self._held or ():
+            self.send(frame)
         return super().decode(after)
+
+    def send(self, frame: bytes) -> None:
+        """Queue one packed frame; see `FrameStream.send`.
+
+        Raises:
+            StreamClosed: the other end is gone.
+        """
+        if self._held is None or self.answered:
+            super().send(frame)
+        else:
+            self._held.append(frame)
 
     def close(self) -> None:
         """Close both descriptors; first read the last output of a session that has not answered."""
@@ -53,10 +72,11 @@ class SessionStream(FrameStream):
         super().close()
 
     def _look_for_question(self) -> None:
-        """Send dsrun, once, if the other end requests it."""
+        """Send dsrun if the other end requests it."""
         before, question, after = self.noise.partition(frames.SEND_PACKAGE)
-        if question and not self._asked:
+        if question and self._questions:
             from .package.contents import packed
 
-            self._asked, self.spoke, self.noise = True, True, before + after
-            self.send(packed())
+            self._questions -= 1
+            self.spoke, self.noise = True, before + after
+            super().send(packed())

@@ -195,6 +195,22 @@ class Options:
         "Show each worker only its own device, and set LOCAL_RANK to 0 for all of them.",
         fills="workers.one_device", torchrun="virtual_local_rank")
 
+    # -- Containers --
+    container: str = option("",
+        "Run the node launcher of each node, and so the workers, in a container: podman:IMAGE,"
+        " docker:IMAGE, apptainer:FILE.sif, enroot:FILE.sqsh, pyxis:IMAGE (Slurm), exec:NAME (one"
+        " that runs on each node already), or prefix:'COMMAND ...', which is put before the node"
+        " launcher's command.",
+        metavar="RUNTIME:IMAGE", unset="none", tools=("hold",), by_hold=True, whole_job=True)
+    mount: tuple[str, ...] = option((),
+        "With --container: mount A of each node at B, by default at A. Repeatable. The folders of"
+        " the workers, the script, the logs and --sync are mounted anyway.",
+        metavar="A[:B][:ro]", unset="none", tools=("hold",), by_hold=True, whole_job=True)
+    container_args: str = option("",
+        "With --container: extra arguments for the runtime's client, as one string. They come last,"
+        " so they win.",
+        metavar="ARGS", separator=" ", unset="none", tools=("hold",), by_hold=True, whole_job=True)
+
     # -- Environment of the workers --
     export: tuple[str, ...] = option((),
         "Send this variable to the nodes, with VALUE or else its current value."

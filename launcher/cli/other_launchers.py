@@ -18,7 +18,8 @@ _ACCELERATE = "set it in the script's Accelerator(...) (docs/recipes.md#accelera
 _TRAINER = "an argument of the script's Trainer(...) (docs/recipes.md#lightning)"
 _HYDRA = "after the script: dsrun train.py ..."
 _TORCHX = "dsrun -H FILE train.py starts the job itself"
-_IMAGE = "dsrun runs on the hosts as they are; start it inside the container"
+_IMAGE = "--container RUNTIME:IMAGE, such as podman:IMAGE"
+_PYXIS = "--container pyxis:IMAGE, with --mount A:B"
 _TOTAL = "a total; --num_gpus N is the number per host"
 _WORKERS = "--num_gpus N"
 _LOGS = "--log_dir DIR writes files for each rank"
@@ -32,13 +33,14 @@ SLURM = {
             *("cpus_per_task", "constraint", "reservation", "job_name", "exclusive"),
             *("mem_bind", "cpu_bind", "gpu_bind", "cpus_per_gpu", "nice", "licenses", "switches"),
             *("mail_type", "mail_user", "comment", "dependency", "begin", "deadline", "overlap"),
-            *("container_image", "container_mounts", "container_name", "hint", "immediate"),
+            *("container_name", "hint", "immediate"),
             *("threads_per_core", "cores_per_socket", "sockets_per_node", "tres_per_task", "mpi"),
             *("gpu_freq", "cluster", "clusters", "wckey", "distribution", "kill_on_bad_exit"),
             *("oversubscribe", "priority", "profile_slurm", "spread_job", "tmp", "core_spec"),
         ),
         _SLURM,
     ),
+    **dict.fromkeys(("container_image", "container_mounts", "container_workdir"), _PYXIS),
     "gres": f"{_WORKERS}, or {_SLURM}",
     "gpus": _TOTAL,
     "ntasks": _TOTAL,
@@ -118,7 +120,7 @@ TORCHX = {
     **dict.fromkeys(("scheduler", "scheduler_args", "workspace"), _TORCHX),
     "j": "--num_nodes N --num_gpus M for NxM",
     "script": "the script comes last: dsrun [options] train.py",
-    **dict.fromkeys(("image", "docker", "container"), _IMAGE),
+    **dict.fromkeys(("image", "docker"), _IMAGE),
     "max_retries": "--max_restarts N",
 }
 """Options of `torchx run dist.ddp`."""

@@ -135,7 +135,7 @@ def inside(options: Options, program: Callable[[], int]) -> int:
 def _give_back(path: str, job: str) -> None:
     tell(f"salloc was killed: giving back the allocation of Slurm job {job}")
     if scancel := _find("scancel", path):
-        from ..backends.base import output_of
+        from ..common.program_output import output_of
 
         if refused := output_of([scancel, job]).strip():
             tell(f"scancel {job}: {plain(refused)}")

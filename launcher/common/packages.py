@@ -1,4 +1,4 @@
-"""Messages about optional packages that are missing. Pure."""
+"""Messages about optional packages that are missing."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ def lacks(package: str, use: str = "", *, python: str = "", instead: Sequence[st
     named = f"{package}, which {use}," if use else package
     ways = ", or ".join([f"run `{python or sys.executable} -m pip install {package}`", *instead])
     return f"the Python package {named} is not installed; {ways}"
+
+
+def lacks_tls() -> str:
+    """Return why node launchers cannot dial back over TLS, or ""."""
+    from importlib.util import find_spec
+
+    return "" if find_spec("cryptography") is not None else lacks("cryptography")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PROGRAMS: dict[str, str] = {
+    "container": "..features.containers.node_host:main",
     "collective": ".full_check.collective:main",
     "debug": ".debug.program:main",
     "device": ".full_check.devices:main",

@@ -24,11 +24,16 @@ DOORS = {
     "hooks": ("metrics_file",),
     "debug": ("debug", "debug_file"),
     "sync": ("sync",),
+    "container": ("container", "mount", "container_args"),
 }
-"""Modules of this folder, with the options that ask for them. An option that fills a field of a
-module's policy (`Option.fills`) asks for the module as well. The `plan` function of each module
+"""Features, with the options that ask for them. An option that fills a field of a
+feature's policy (`Option.fills`) asks for it as well. The `plan` function of its module
 returns a job with its feature. The order matters: the elastic policy decides whether a watch may
 restart a job."""
+
+
+ELSEWHERE = {"container": "..features.containers.plan"}
+"""The modules of features, relative to this folder; otherwise a feature's is in it."""
 
 
 def asked(options: Options) -> list[str]:
@@ -51,5 +56,5 @@ def with_features(options: Options, spec: JobSpec) -> JobSpec:
         UsageError: an option of a feature is invalid.
     """
     for door in asked(options):
-        spec = import_module(f".{door}", __package__).plan(options, spec)
+        spec = import_module(ELSEWHERE.get(door, f".{door}"), __package__).plan(options, spec)
     return spec

@@ -273,7 +273,8 @@ def project_python(command: Command) -> ProjectPython | None:
     it for programs that do not run on Python.
     """
     options, script = command.options, command.program[0]
-    if options.python or (options.no_python and command.rendezvous is None) or script == NOTHING:
+    settled = options.python or options.container or script == NOTHING
+    if settled or (options.no_python and command.rendezvous is None):
         return None
     path = os.path.join(workdir(options), script)
     if path.startswith(f"{PACKAGE}/") or own_fits(os.environ):

@@ -6,6 +6,10 @@ import sys
 
 from ..common.records import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .container import ContainerSpec
+
 DEFAULT_MASTER_PORT = 29500
 """DeepSpeed's and torchrun's default; used only where a port must be known before the start."""
 
@@ -29,6 +33,7 @@ class BackendSettings(NamedTuple):
         rank_per_task: whether the engine starts one task per rank instead of one per node.
         elastic: whether the job can continue without a node.
         force_multi: whether this machine, too, is reached through the backend.
+        container: the container in which node launchers run; None for none.
     """
 
     python: str = sys.executable
@@ -43,6 +48,7 @@ class BackendSettings(NamedTuple):
     rank_per_task: bool = False
     elastic: bool = False
     force_multi: bool = False
+    container: ContainerSpec | None = None
 
 
 class DialIn(NamedTuple):

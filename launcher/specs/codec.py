@@ -11,7 +11,7 @@ from ..common.errors import UsageError
 from .backend import BackendSettings, DialIn
 from .batch_plan import BatchPlan, BatchSettings
 from .environment import ForwardedEnv, each_text, text_from_wire, to_wire
-from .field_types import Misfit, reader, register
+from .field_types import Misfit, reader, register, register_later
 from .hold import HoldSpec
 from .host import Host
 from .host_updates import HostFilter, HostUpdates
@@ -26,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
+    from .container import ContainerSpec
+
     Shape = TypeVar("Shape", bound=tuple[object, ...])
 
 SHAPES: tuple[type[Any], ...] = (
@@ -35,6 +37,15 @@ SHAPES: tuple[type[Any], ...] = (
 """The classes that can be converted."""
 
 register(*SHAPES)
+
+
+def _container() -> type[ContainerSpec]:
+    from .container import ContainerSpec
+
+    return ContainerSpec
+
+
+register_later("ContainerSpec", _container)
 
 
 def encode(value: tuple[object, ...]) -> dict[str, Any]:

@@ -74,6 +74,15 @@ OF_A_SLURM_TASK = frozenset(
 )
 """Variables of srun(1) about the places of tasks; workers get their own values."""
 
+IDENTITY = "DSRUN_CONTAINER"
+"""The variable of a node launcher in a container that names runtime and image, to be compared."""
+
+NOTE = "DSRUN_CONTAINER_NOTE"
+"""The variable there with a note on the container, for the user."""
+
+CACHE = "DSRUN_CACHE"
+"""The variable there that names the host's folder for caches, in which `--sync` keeps copies."""
+
 MASK = "***"
 """Text printed in place of a secret."""
 

@@ -13,7 +13,7 @@ import pytest
 from dsrun.launcher import __version__, backends
 from dsrun.launcher.backends import base, causes, retries
 from dsrun.launcher.backends.base import BOOT, DialBack, StartCommand
-from dsrun.launcher.backends.package.command import boot
+from dsrun.launcher.backends.package.command import boot, remote_argv
 from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.backends.ssh.openssh import OpenSSH
 from dsrun.launcher.backends.ssh.pdsh import Pdsh
@@ -491,7 +491,7 @@ def test_the_boot_line_arrives_whole_through_every_shell(shell: str) -> None:
     if shutil.which(shell) is None and shell not in {"sh", "bash"}:
         pytest.skip(f"not installed: {shell}")
     show = "import sys;print(sys.argv[1:])"
-    words = base.remote_argv(BackendSettings(sys.executable), "--stdio")
+    words = remote_argv(BackendSettings(sys.executable), "--stdio")
     line = base.shell_line([sys.executable, "-c", show, *words])
     ran = subprocess.run([shell, "-c", line], capture_output=True, text=True, check=True)
     assert ran.stdout == f"{words}\n"
@@ -523,7 +523,7 @@ def test_the_node_launchers_command_starts_one_in_a_hostile_folder(
     for name in ("os", "json", "signal", "dsrun", "launcher", "site"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
     settings = BackendSettings(sys.executable, base.package_root())
-    line = base.shell_line(base.remote_argv(settings, "--nonsense"))
+    line = base.shell_line(remote_argv(settings, "--nonsense"))
     ran = subprocess.run(
         [shell, "-c", line],
         cwd=tmp_path,

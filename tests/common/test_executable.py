@@ -174,6 +174,8 @@ KNOWN = {
 """What may be started, and why its path is absolute."""
 
 FOUND_BEFORE = {
+    "launcher/features/containers/node_host.py": "a client, by `node_images.tool`",
+    "launcher/features/containers/node_images.py": "clients, by `tool`",
     "launcher/api/detached.py": "sys.executable",
     "launcher/api/process.py": "sys.executable",
     "launcher/backends/ssh/config_reader.py": "ssh as it was found on creation",

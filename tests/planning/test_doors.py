@@ -23,7 +23,8 @@ CORE = {"supervision", "output", "workers", "backend", "dial_in"}
 def test_a_feature_that_is_not_asked_for_changes_nothing(door: str) -> None:
     """Its module need not be imported to know how a job is without it."""
     if door != "sync":  # there is none without its folder
-        planned = import_module(f"dsrun.launcher.planning.{door}").plan(Options(), PLAIN)
+        place = doors.ELSEWHERE.get(door, f".{door}")
+        planned = import_module(place, "dsrun.launcher.planning").plan(Options(), PLAIN)
         assert planned == PLAIN
 
 
@@ -43,6 +44,7 @@ def test_no_feature_is_asked_for_by_defaults() -> None:
         ({"max_restarts": 3, "on_hang": "restart"}, ["elastic", "watch"]),
         ({"warm_workers": True}, ["preload", "elastic"]),
         ({"no_check": True, "sync": "."}, ["checks", "sync"]),
+        ({"container": "podman:x"}, ["container"]),
     ],
 )
 def test_what_asks_for_a_feature(given: dict[str, Any], asked: list[str]) -> None:

@@ -129,7 +129,7 @@ def test_every_option_finds_its_policy(folder: Path) -> None:
     assert made.supervision == SupervisionPolicy(grace=5.0)
     assert made.checks == CheckPolicy(strict=True, health_command="true")
     assert made.dial_in == DialIn(7, "w0", 0, "t")
-    assert made.backend[2:] == (("-v",), 22, 10.0, 5.0, True, "", True, False, False, True)
+    assert made.backend[2:] == (("-v",), 22, 10.0, 5.0, True, "", True, False, False, True, None)
     assert made.settings == made.backend
     assert made.travel.values["A"] == "1"
     assert not made.origin.quiet

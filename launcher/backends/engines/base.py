@@ -13,12 +13,15 @@ import shlex
 
 from ...common import executable
 from ...common.errors import LOST, reason
+from ...common.packages import lacks_tls
+from ...common.program_output import output_of
 from ...common.records import NamedTuple
 from ...resources.slurm import in_a_step, stale_requests
 from ...resources.slurm_job import ids
 from ...specs.environment import of_mpi
 from .. import base, name_of
 from ..events import EngineEnded, SessionEnded
+from ..package.command import remote_argv
 from ..ssh import config_reader
 from .run import EngineRun
 
@@ -135,7 +138,7 @@ class Engine:
         Raises:
             UsageError: the user's ssh configuration cannot be read.
         """
-        ours = shlex.join(base.ssh_options(self._settings))
+        ours = shlex.join(ssh_options(self._settings))
         theirs = os.environ.get(name, "")
         port, args = self._settings.port, shlex.split(theirs)
         config_reader.check(self._hosts, port, args)
@@ -169,8 +172,8 @@ class Engine:
                 f"{odd.where or '--host'}: {self._name} cannot use a separate user or port for"
                 f" {odd.name}; set it in ~/.ssh/config, or use --launcher ssh"
             )
-        if base.lacks_tls():
-            return f"--launcher {self._name}: {base.lacks_tls()}, or use --launcher ssh"
+        if lacks_tls():
+            return f"--launcher {self._name}: {lacks_tls()}, or use --launcher ssh"
         refusal = self._find_tool() or self.refusal([host.name for host in self._hosts])
         return f"--launcher {self._name}: {refusal}" if refusal else ""
 
@@ -216,7 +219,7 @@ class Engine:
         dial = dial or base.DialBack("ADDRESS:PORT", "SHA256")
         part = f"--{'rank' if settings.rank_per_task else 'engine'}={self._name}"
         part = f"--node={node}" if node else part
-        return base.remote_argv(settings, f"--dial={dial.target}", f"--pin={dial.pin}", part)
+        return remote_argv(settings, f"--dial={dial.target}", f"--pin={dial.pin}", part)
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""
@@ -262,7 +265,7 @@ class Engine:
         """Find this engine's program; return the reason if there is none, else ""."""
         wrong = ""
         for path in self._candidates():
-            version = base.output_of([path, "--version"]) if self.mark else ""
+            version = output_of([path, "--version"]) if self.mark else ""
             if self.mark in version:
                 self._tool, self._version = path, version
                 return ""
@@ -309,3 +312,13 @@ def vendor(version: str) -> str:
         if mark in version:
             return whose
     return "not a known MPI launcher"
+
+
+def ssh_options(settings: BackendSettings) -> list[str]:
+    """Return options for an `ssh` that an engine runs: no prompts, and a timeout."""
+    timeout = max(1, round(settings.connect_timeout))
+    return [
+        *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={timeout}"),
+        *(("-o", "StrictHostKeyChecking=accept-new") if settings.accept_new_host_keys else ()),
+        *(("-p", str(settings.port)) if settings.port else ()),
+    ]

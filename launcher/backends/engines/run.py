@@ -135,6 +135,8 @@ class EngineRun:
 
     def on_line(self, speaker: str, text: str) -> None:
         """Keep a line, unless it says nothing; a task speaks for its own node alone."""
+        if text.startswith(causes.ENTERING):
+            return
         if not speaker and re.search(self._engine.harmless, text):
             return
         if any(character.isalnum() for character in text):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ...specs.backend import BackendSettings
+    from ...specs.container import ContainerSpec
     from ...specs.plan import Node
     from ..events import Emit
 
@@ -154,6 +155,7 @@ class Slurm(engine.Engine):
             ("--chdir=/",),
             *([("--cpu-bind=none",)] if self._unbinds() else []),
             *([("--overlap",)] if self.shares() else []),
+            *((word,) for word in _pyxis(settings.container)),
         ]
 
     def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
@@ -225,6 +227,22 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
     """Return the arguments for one task per rank, in the order of the hosts (srun(1))."""
     each = [host for host, place in zip(hosts, places, strict=True) for _ in range(place.tasks)]
     return [("--distribution=arbitrary",), (f"--nodelist={','.join(each)}",)]
+
+
+def _pyxis(container: ContainerSpec | None) -> list[str]:
+    """Return srun's options for a container of pyxis (github.com/NVIDIA/pyxis, README)."""
+    if container is None or container.entry:  # another runtime enters by itself
+        return []
+    mounts = ",".join(
+        f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"
+        for mount in container.mounts
+    )
+    return [
+        f"--container-image={container.image}",
+        *([f"--container-mounts={mounts}"] if mounts else []),
+        "--container-workdir=/",
+        *container.args,
+    ]
 
 
 def _outside() -> str:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import lru_cache
 
 from ... import __version__
+from ..base import entry, package_root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...specs.backend import BackendSettings
 
 # This passes through shells of every kind: the only quote is the double one, and there is no
 # backslash, dollar, percent or exclamation mark. The current folder is dropped before any import,
@@ -26,6 +32,16 @@ _BOOT = (
 Otherwise `bootstrap` finds another folder, or `ask` gets dsrun from the runner. `-E -S` ignores the
 node's Python variables and site files, and starts faster.
 """
+
+
+def remote_argv(settings: BackendSettings, *args: str) -> list[str]:
+    """Return the command of a node launcher on a machine where dsrun may be missing."""
+    from .contents import digest
+
+    root = package_root()
+    python = settings.python or sys.executable
+    command = node_command(python, settings.root or root, digest(root))
+    return [*command, *entry(settings), *args]
 
 
 def node_command(python: str, root: str, digest: str) -> list[str]:

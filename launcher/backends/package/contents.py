@@ -23,6 +23,9 @@ _NOT_SENT = """
     backends/engines backends/ssh
 """
 
+_RUNNERS_HALF = ("plan.py", "command.py", "words.py")
+"""Names of files in the folder of a feature that only the runner needs; so are `runner*.py`."""
+
 LEFT_OUT = frozenset({"accelerator/training", *(f"launcher/{name}" for name in _NOT_SENT.split())})
 """Files and folders that only the runner and programs on its machine need."""
 
@@ -35,12 +38,19 @@ def files(root: str) -> Iterator[tuple[str, os.stat_result]]:
         with os.scandir(f"{root}/{folder}") as found:
             for entry in sorted(found, key=lambda one: one.name):
                 name = f"{folder}/{entry.name}"
-                if name in LEFT_OUT:
+                if name in LEFT_OUT or _is_the_runners(name):
                     continue
                 if name.endswith(".py"):
                     yield name, entry.stat()
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(name)
+
+
+def _is_the_runners(name: str) -> bool:
+    """Return whether this is a file of a feature's half for the runner."""
+    folder, _, file = name.rpartition("/")
+    own = file in _RUNNERS_HALF or file.startswith("runner")
+    return own and folder.startswith("launcher/features/")
 
 
 @lru_cache

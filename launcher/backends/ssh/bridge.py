@@ -41,6 +41,8 @@ class Bridge:
         explain: Callable[[str], None],
         opened: Callable[[Bridge], None] = lambda _: None,
         python: str = "",
+        *,
+        held: bool = False,
     ) -> None:
         """Prepare a bridge.
 
@@ -51,6 +53,7 @@ class Bridge:
             explain: called with tracebacks of unexpected errors.
             opened: called with this, in its thread, once the session is open or has failed.
             python: the interpreter that the command runs.
+            held: see `SessionStream`.
         """
         self._sessions = sessions
         self._host = host
@@ -60,7 +63,7 @@ class Bridge:
         ours, self._socket = socket.socketpair()
         self.fd = ours.detach()
         self.write_fd = os.dup(self.fd)
-        self.stream = SessionStream(self.fd, self.write_fd)
+        self.stream = SessionStream(self.fd, self.write_fd, held=held)
         self._out = b""
         self._answered = False
         self._channel: Channel | None = None

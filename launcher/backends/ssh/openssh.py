@@ -14,6 +14,7 @@ from ...common.loop import Turns
 from .. import base, causes
 from ..child import KEPT, Child, spawn
 from ..events import BackendWarning, SessionEnded, SessionStarted
+from ..package.command import remote_argv
 from ..retries import Retries
 from ..stdio import SessionStream
 from . import config_reader
@@ -45,7 +46,7 @@ class OpenSSH:
     @cached_property
     def _remote(self) -> str:
         """The node launcher's command; subclasses run other commands."""
-        return base.shell_line(base.remote_argv(self._settings, "--stdio"))
+        return base.shell_line(remote_argv(self._settings, "--stdio"))
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
@@ -163,7 +164,7 @@ class OpenSSH:
             emit(SessionEnded(node.rank, f"ssh: {reason(error)}"))
             return
         self._children[node.rank] = child
-        stream = SessionStream(child.stdout, child.stdin)
+        stream = SessionStream(child.stdout, child.stdin, held=bool(self._settings.container))
         emit(SessionStarted(node.rank, stream))
 
 

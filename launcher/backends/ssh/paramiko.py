@@ -15,6 +15,7 @@ from ...common.errors import reason
 from ...common.loop import Turns
 from .. import base
 from ..events import BackendWarning, EngineOutput, SessionEnded, SessionStarted
+from ..package.command import remote_argv
 from .bridge import Bridge
 
 TYPE_CHECKING = False
@@ -96,7 +97,7 @@ class Ssh:
             _post(loop, lambda: emit(EngineOutput(text)))
 
         self._sessions = sessions = client.SshSessions(self._settings, warn)
-        command = base.shell_line(base.remote_argv(self._settings, "--stdio"))
+        command = base.shell_line(remote_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
         self._turns = turns = self._turns or Turns(loop, lambda: len(self._opening) < FAN_OUT)
 
@@ -109,7 +110,9 @@ class Ssh:
         def start_next(node: Node) -> None:
             try:
                 bridge = Bridge(
-                    sessions, node.host, command, explain, opened, self._settings.python
+                    *(sessions, node.host, command, explain, opened),
+                    python=self._settings.python,
+                    held=bool(self._settings.container),
                 )
             except OSError as error:
                 emit(SessionEnded(node.rank, f"the ssh session failed: {reason(error)}"))

@@ -13,6 +13,7 @@ import signal
 
 from ...common import executable
 from ...common.errors import reason
+from ...common.packages import lacks_tls
 from ...common.records import NamedTuple
 from .. import base, causes, retries
 from ..dial_command import DialCommand, unlabelled
@@ -23,6 +24,7 @@ from ..events import (
     SessionsBegun,
     TokenAnnounced,
 )
+from ..package.command import remote_argv
 from . import config_reader
 
 TYPE_CHECKING = False
@@ -62,8 +64,8 @@ class Pdsh:
             return (
                 "--launcher pdsh: no `pdsh` on PATH; install it, or use --launcher ssh or openssh"
             )
-        if base.lacks_tls():
-            return f"--launcher pdsh: {base.lacks_tls()}, or use --launcher openssh"
+        if lacks_tls():
+            return f"--launcher pdsh: {lacks_tls()}, or use --launcher openssh"
         odd = [n.host for n in nodes if n.host.port not in {None, self._settings.port}]
         if odd:
             return (
@@ -92,7 +94,7 @@ class Pdsh:
         """Return pdsh's command; pdsh replaces %h with the name of each host."""
         settings = self._settings
         logins = [f"{n.host.user}@{n.host.name}" if n.host.user else n.host.name for n in nodes]
-        remote = base.shell_line(base.remote_argv(settings, *base.dial_args(dial, "%h")))
+        remote = base.shell_line(remote_argv(settings, *_dial_args(dial, "%h")))
         return [
             "pdsh",
             *("-R", "ssh"),
@@ -145,6 +147,12 @@ class Pdsh:
         self._closed = True
         for run in self._runs:
             run.close()
+
+
+def _dial_args(dial: base.DialBack | None, node: str) -> list[str]:
+    """Return the node launcher's arguments for dialling back as `node`."""
+    target, pin = (dial.target, dial.pin) if dial else ("ADDRESS:PORT", "SHA256")
+    return [f"--dial={target}", f"--pin={pin}", f"--node={node}"]
 
 
 class _Start(NamedTuple):

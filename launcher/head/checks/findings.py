@@ -87,6 +87,11 @@ TABLE: dict[str, FindingRule] = {
         "The first two parts of the version of the workers' Python differ.",
         "choose the same one on all nodes (--python)",
     ),
+    "image": FindingRule(
+        Severity.ERROR,
+        "The nodes' containers are made from different images (`--container`).",
+        "pull or copy the same image on all nodes",
+    ),
     "packages": FindingRule(
         Severity.WARNING,
         "The version of another package, or of the CUDA that torch was built with, differs.",

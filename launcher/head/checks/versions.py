@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .compared_node import ComparedNode, Outlier
     from .findings import Finding
 
-OWN_RULE = frozenset({"torch", "nccl", "driver", "cuda_driver"})
+OWN_RULE = frozenset({"torch", "nccl", "driver", "cuda_driver", "image"})
 """Versions that have a rule of their own."""
 
 SHOWN = 5
@@ -26,6 +26,8 @@ def check(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     yield from _python(compared)
     yield from _torch(compared)
     yield from _packages(compared)
+    for outlier in outliers(compared, lambda one: one.facts.versions.get("image")):
+        yield finding("image", outlier.nodes, outlier.words("container"))
     gpus = [one for one in compared if one.has_gpus]
     for code, what in (("nccl", "NCCL"), ("driver", "driver")):
         for outlier in outliers(gpus, lambda one, name=code: one.facts.versions.get(name)):  # type: ignore[misc]

@@ -34,7 +34,7 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
 
     A job that no longer runs has been cancelled, and is not requeued.
     """
-    from ...backends.base import output_of
+    from ...common.program_output import output_of
 
     job, restarts = environ["SLURM_JOB_ID"], environ.get("SLURM_RESTART_COUNT", "0")
     state = output_of(["scontrol", "--oneliner", "show", "job", job])

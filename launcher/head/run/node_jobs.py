@@ -40,7 +40,7 @@ def tasks(spec: JobSpec) -> Callable[[Node], NodeJob]:
     def task(node: Node) -> NodeJob:
         first = node.rank == 0 and spec.plan.rendezvous is None
         return common._replace(
-            base=base if is_child(spec, node) else None,
+            base=base if is_child(spec, node) and not spec.backend.container else None,
             host=node.host.name,
             slots=node.host.slots,
             port=port if first else None,

@@ -6,7 +6,7 @@ import os
 
 from ...common import system
 from ...control.facts import MOST_FILES, DeviceFacts, Facts
-from ...specs.environment import text_from_wire, to_wire
+from ...specs.environment import IDENTITY, text_from_wire, to_wire
 from ..machine import capacity
 from . import code, libraries
 from .interpreter import interpreter
@@ -34,6 +34,8 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     question = _ask(setup, python.folders)
     workdir = os.fsdecode(setup.workdir)
     versions = libraries.versions(python, environ)
+    if image := os.environ.get(IDENTITY):
+        versions["image"] = image
     log_dir = setup.folder.path if setup.folder else ""
     spaces = capacity.spaces(workdir, log_dir, environ, at)
     script = _script(setup, workdir)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from ...common.entry import load
+from ...common.text import read_json
+from ...control.job_messages import EndedJob
 from ..machine.job_processes import JobEnder
-from .answers import NodeAnswers
+from .answers import NODE, NodeAnswers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...control.job_messages import EndedJob, EndJob
+    from ...control.job_messages import EndJob
     from .answers import QuestionContext
+
+LEFTOVERS = ("..features.containers.node_records:stop",)
+"""Functions that end what a job has left on this machine besides processes that can be seen here,
+given the job's id and the seconds between SIGTERM and SIGKILL; they return what they ended, as
+texts. They may block."""
+
+PATIENCE = 90.0
+"""Seconds for the end of what is not a process, beyond the grace."""
 
 
 class JobEndAnswers(NodeAnswers):
@@ -21,9 +34,24 @@ class JobEndAnswers(NodeAnswers):
         self._endings: list[JobEnder] = []
 
     def ask(self, ask: EndJob, reply: Callable[[EndedJob], None], /) -> None:
-        ending = JobEnder(self.context.loop, ask, reply)
+        ended = partial(self._stop_others, ask, reply)
+        ending = JobEnder(self.context.loop, ask, ended)
         self._endings.append(ending)
         ending.start()
+
+    def _stop_others(
+        self, ask: EndJob, reply: Callable[[EndedJob], None], outcome: EndedJob
+    ) -> None:
+        """Stop what else the job has left, in a child; then reply."""
+
+        def heard(data: bytes) -> None:
+            others = read_json(data) if data else []
+            reply(outcome._replace(ended=(*outcome.ended, *map(str, others))))
+
+        def others() -> list[str]:
+            return [one for name in LEFTOVERS for one in load(name, NODE)(ask.job_id, ask.grace)]
+
+        self.calls.call(others, ask.grace + PATIENCE, heard)
 
     def close(self) -> None:
         super().close()

@@ -38,6 +38,8 @@ class WorkerSpecs:
         self.files = LogFiles(setup, note)
         self._equipment: WorkerDevices
         self._owners = ",".join(map(leftovers.identity, (system.getpid(), system.getppid())))
+        if text := os.environ.get(environment.NOTE):
+            note(text)
         if setup.slots > setup.cpus:
             from ..machine import confinement
 

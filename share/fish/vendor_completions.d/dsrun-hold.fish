@@ -10,7 +10,7 @@ function __dsrun_hold_words --description 'Print the words before the cursor tha
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __rank_order __segment __num_gpus __num_accelerators __python __workdir __preload __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __grace __shutdown_timeout __heartbeat_timeout __accelerator __profile
+            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __rank_order __segment __num_gpus __num_accelerators __python __workdir __preload __container __mount __container_args __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __grace __shutdown_timeout __heartbeat_timeout __accelerator __profile
                 set value yes
             case '_*'
             case '*'
@@ -57,6 +57,10 @@ complete -c dsrun-hold -n __dsrun_hold_options -l standalone -d 'Use this machin
 complete -c dsrun-hold -n __dsrun_hold_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
 complete -c dsrun-hold -n __dsrun_hold_options -l preload -x -d 'Import these modules once on each node, and fork the workers from ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l container -x -d 'Run the node launcher of each node, and so the workers, in a ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l mount -x -d 'With --container: mount A of each node at B, by default at A'
+complete -c dsrun-hold -n __dsrun_hold_options -l container_args -x -d 'With --container: extra arguments for the runtime\'s client, as one ...'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l container-args -x -d 'With --container: extra arguments for the runtime\'s client, as one ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l export -x -d 'Send this variable to the nodes, with VALUE or else its current value'
 complete -c dsrun-hold -n __dsrun_hold_options -l env_file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l env-file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'

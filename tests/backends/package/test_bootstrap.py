@@ -97,7 +97,7 @@ class Session:
 
     @property
     def has_asked(self) -> bool:
-        return self.line._asked
+        return self.line._questions == 0
 
 
 @pytest.fixture
