@@ -22,6 +22,10 @@ TERM_TO_KILL = 1.0
 NOTICE = 0.05
 """Seconds until its agents on the hosts notice that it has ended."""
 
+SILENCE = 300.0 + 9 * 20.0
+"""Seconds until it misses a host without power, by default in Open MPI: `oob_tcp_keepalive_time`,
+and then an `oob_tcp_keepalive_intvl` for each of the `oob_tcp_keepalive_probes`."""
+
 WAITS, PAUSE = 20, 0.1
 """How often, and for how many seconds each time, the runner looks whether it has ended."""
 
@@ -29,8 +33,9 @@ WAITS, PAUSE = 20, 0.1
 class Engine:
     """An engine, as mpirun of Open MPI is one.
 
-    It ends once all guards have ended. If one fails, it ends the others, unless it is `tolerant`.
-    If it is killed, its agents end the guards; they know nothing of the node launchers.
+    It ends once all guards have ended, or are missed. If one fails, or is missed, it ends the
+    others, unless it is `tolerant`. If it is killed, its agents end the guards; they know nothing
+    of the node launchers.
     """
 
     def __init__(
@@ -76,6 +81,16 @@ class Engine:
             self.abort()
         elif self._awaited <= 0 and self._code is None:
             self._end(int(self._failed))
+
+    def loses_power(self, host: Host) -> None:
+        """Miss the guards of a host, which is about to lose its power, some time later."""
+        for guard, place in self._guards.items():
+            if place is host and guard.alive:
+                self._kernel.at(SILENCE, partial(self._miss, guard))
+
+    def _miss(self, guard: Process) -> None:
+        if guard in self._guards:
+            self.has_ended(guard, 1)
 
     def abort(self) -> None:
         """End all guards, and then itself."""

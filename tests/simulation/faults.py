@@ -268,6 +268,7 @@ class Faults:
             return None
         self._tell(fault)
         gone = [one for one in host.processes.values() if one.alive and one.pid != 1]
+        self._world.remote.loses_power(host)
         host.power_off()
         for process in gone:
             self._world.record(host.name, "ended", pid=process.pid, status=int(signal.SIGKILL))

@@ -471,4 +471,29 @@ KEPT = {
         checked=True,
         engine="strict",
     ),
+    "a node was ready for a round as it said, while its workers ran on in the last one": Scenario(
+        seed=2009352,
+        hosts=(HostSpec("n1", 3), HostSpec("n2", 2, delay=0.2)),
+        program=ProgramSpec(steps=4, pause=1.0),
+        faults=(Fault("running", 0.5, "garbage", "n1", value=4),),
+        elastic=ElasticSpec(least=1, restarts=3),
+    ),
+    "the runner waited without end for a round that its node had never begun": Scenario(
+        seed=15,
+        hosts=(HostSpec("n1", 1),),
+        program=ProgramSpec(steps=4, pause=1.0),
+        faults=(Fault("running", 0.5, "garbage", "n1", value=4),),
+        elastic=ElasticSpec(least=1, restarts=3),
+    ),
+    "the engine of a killed runner never missed a host without power": Scenario(
+        seed=2008746,
+        hosts=(HostSpec("n1", 1),),
+        program=ProgramSpec(pause=4.0),
+        faults=(
+            Fault("running", 0.001, "power", "n1"),
+            Fault("ending", 0.001, "kill runner", "login"),
+        ),
+        elastic=ElasticSpec(least=1, restarts=1),
+        engine="tolerant",
+    ),
 }

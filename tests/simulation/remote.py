@@ -142,6 +142,11 @@ class Remote:
         """Tell how the engine has ended."""
         self._tell(_Session(0, 0), engine=how, killed=killed)
 
+    def loses_power(self, host: Host) -> None:
+        """Let the engine miss a host that is about to lose its power."""
+        if self._engine is not None:
+            self._engine.loses_power(host)
+
     def _engine_of(self, session: _Session) -> Engine | None:
         """Return the engine, if this session is of its."""
         return self._engine if session.start == 0 else None

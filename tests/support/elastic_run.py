@@ -80,8 +80,12 @@ class Job:
         self.fleet.said()
 
     def join(self, *names: str, port: int = 4000) -> None:
-        """Have nodes ready for a round, a port each; whoever is probed answers well."""
+        """Have nodes ready for a round, a port each; whoever is probed answers well.
+
+        The workers that still run there have been told to end.
+        """
         for name in names:
+            self.stop_workers(name)
             self.fleet.node(name).joins(port + int(name[1:]))
         self.fleet.step()
         for node in self.fleet.backend.made:
@@ -89,6 +93,13 @@ class Job:
                 node.reaches()
                 node.received[:] = [one for one in node.received if one[0] != frames.PROBE]
         self.fleet.step()
+
+    def stop_workers(self, name: str) -> None:
+        """Have the workers that run on a node end as they were told."""
+        (node,) = [one for one in self.run.state.nodes if one.name == name]
+        for worker in node.node.workers():
+            if self.run.state.workers.runs(node, worker.rank):
+                self.fleet.node(name).exits(worker.rank, -15, told=True)
 
     def round(self, name: str) -> dict[str, Any]:
         """The round that a node was told of, and nothing else."""

@@ -188,6 +188,15 @@ class Rounds:
         """Whether the workers of the current round do not yet count as well started."""
         return self._scale_up.left > 0
 
+    def is_running(self, node: int) -> bool:
+        """Return whether a node is in the current round, as far as is known."""
+        return node in self._nodes.running
+
+    @property
+    def round_ends(self) -> bool:
+        """True if the nodes of the current round have been told to leave it."""
+        return self._current.phase is RoundPhase.ENDING
+
     def is_leaving(self, node: int) -> bool:
         """Return whether a node has been released, and has not ended yet."""
         return node in self._nodes.leaving

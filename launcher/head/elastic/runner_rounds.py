@@ -63,6 +63,7 @@ class RunnerRounds:
         self._running = self._closed = False
         self._joins: dict[RunNode, Join] = {}
         self._for_good: set[RunNode] = set()
+        self._failed: set[RunNode] = set()
         self._master = MasterAddresses()
         needed = GateStage.NODE in run.act.stages
         self._health = RoundHealth(needed=needed, clock=run.clock, check=self._check_node)
@@ -127,8 +128,22 @@ class RunnerRounds:
     def _on_join(self, node: RunNode, body: bytes) -> None:
         join = messages.unpack(round_messages.Join, body)
         if self._running and not node.over:
+            self._check_left(node)
             self._joins[node] = join
             self._tell(self._rounds.node_ready, node.number)
+
+    def _check_left(self, node: RunNode) -> None:
+        """Check that a node that says it is ready may have left the current round, if it was in it.
+
+        It leaves when it is told to, or when a worker of its has failed; the EXIT of that one comes
+        before READY, except with torch's agent.
+
+        Raises:
+            BadFrame: its workers would run beside those of the next round.
+        """
+        running = self._limits.agent == "dsrun" and self._rounds.is_running(node.number)
+        if running and not (self._rounds.round_ends or node in self._failed):
+            raise frames.BadFrame("ready for a round, but still in the last one")
 
     def _on_probed(self, node: RunNode, body: bytes) -> None:
         verdicts = messages.unpack(messages.Probed, body).verdicts
@@ -173,6 +188,7 @@ class RunnerRounds:
 
     def on_failure(self, node: RunNode, ended: messages.WorkerExit) -> None:
         """Survive the failure of a worker with another round, or end the run."""
+        self._failed.add(node)
         if not self._running:
             self._record.exited(node, ended)
             self._decide(self._run.stop, signal.SIGTERM)
@@ -285,6 +301,7 @@ class RunnerRounds:
     def form(self, members: tuple[int, ...], address: str, restarts: int) -> None:
         """Form the next round of these nodes, in this order."""
         nodes = self._some(members)
+        self._failed.clear()
         self._health.began(nodes)
         first = nodes[0]
         formed = FormRound(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import suppress
 
 from ....accelerator.hardware import sysfs
 from ...common import network, system
@@ -37,10 +38,10 @@ def limits() -> dict[str, int]:
 
 
 def memory(root: str = "/") -> int:
-    """Return the bytes of memory of this machine, 0 if unknown."""
-    for line in lines_of(f"{root}proc/meminfo"):
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1]) * 1024
+    """Return the bytes of memory of this machine, 0 if unknown (proc_meminfo(5))."""
+    with suppress(OSError), system.open_file(f"{root}proc/meminfo", "rb", buffering=0) as file:
+        told = file.read(4096).partition(b"MemTotal:")[2].split()
+        return int(told[0]) * 1024 if told else 0
     return 0
 
 

@@ -95,6 +95,39 @@ def test_a_node_that_answers_once_the_others_have_started_is_reached_anew(
     assert fleet.kinds("n0") == ["JOB", "START", "ROUND"]
 
 
+# -- ready at another time ------------------------------------------------------------------------
+
+STILL = "it sent an invalid frame of kind 41: ready for a round, but still in the last one"
+
+
+def test_a_node_whose_workers_run_is_not_ready(fleet_of: FleetOf) -> None:
+    """Something else may write to its line; the others would be in a round beside its workers."""
+    job = started(fleet_of("n0", "n1"))
+    job.fleet.node("n1").joins(4001)
+    job.fleet.step()
+    assert job.run.state.nodes[1].lost == STILL
+    assert job.fleet.kinds("n0") == ["LEAVE_ROUND"]
+
+
+def test_a_node_that_was_not_told_to_leave_its_round_is_not_ready(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    job.finish("n1", generation=1)
+    job.fleet.node("n1").joins(4001)
+    job.fleet.step()
+    assert job.run.state.nodes[1].lost == STILL
+
+
+def test_torchs_agent_is_ready_before_the_workers_that_it_kills_have_ended(
+    fleet_of: FleetOf,
+) -> None:
+    job = started(fleet_of("n0", "n1"), agent="torch")
+    job.fleet.node("n1").exits(2, 7)
+    job.fleet.node("n1").joins(4001)
+    job.fleet.node("n0").joins(4000)
+    job.fleet.step()
+    assert [job.fleet.kinds(name)[-1] for name in ("n0", "n1")] == ["ROUND", "ROUND"]
+
+
 # -- a failure ------------------------------------------------------------------------------------
 
 

@@ -133,6 +133,7 @@ def without_first(fleet_of: FleetOf) -> Job:
     job.lose("n0")
     for name in ("n1", "n2", "n3"):
         job.fleet.news(name)
+        job.stop_workers(name)
         job.fleet.node(name).says(messages.pack(frames.READY, round_messages.Join(4000, 5000)))
     job.fleet.step()
     job.fleet.said()

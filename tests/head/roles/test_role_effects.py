@@ -152,6 +152,9 @@ def join(roles: FakeRoles, *names: str) -> None:
 def test_an_elastic_role_has_a_spare_for_a_node_that_is_not_reached_again() -> None:
     roles = elastic_trainer()
     lose(roles, "n2")
+    roles.step()
+    for rank in (0, 1):
+        roles.node("n1").exits(rank, -15, told=True)
     join(roles, "n1")
     roles.go(PAUSES.first - 1.0)
     assert "takes its place" not in "".join(roles.said())

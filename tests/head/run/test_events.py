@@ -85,6 +85,7 @@ def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
     job.join("n0")
     assert seen == [
         Lost("n1", job.run.state.nodes[1].lost, True),
+        *(Exit(rank, "n0", 4000 + rank, -15, True, "") for rank in (0, 1)),
         Round(2, 0, 2, ("n0",)),
     ]
 
