@@ -127,16 +127,8 @@ def entry(settings: BackendSettings) -> tuple[str, ...]:
 def node_argv(settings: BackendSettings, *args: str) -> list[str]:
     """Return the command of a node launcher on this machine."""
     root = settings.root or package_root()
-    return [
-        settings.python or sys.executable,
-        "-E",
-        "-S",
-        "-c",
-        BOOT,
-        root,
-        *entry(settings),
-        *args,
-    ]
+    start = [settings.python or sys.executable, "-E", "-S", "-c", BOOT, root]
+    return [*start, *entry(settings), *args]
 
 
 def shell_line(argv: Sequence[str]) -> str:

@@ -129,10 +129,6 @@ class Child:
             self._ended()
         return self.code is not None
 
-    def signal_children(self, number: int) -> None:
-        """Send a signal to the child processes, which may be in other sessions."""
-        signal_all(self.open_children(), number)
-
     def open_children(self) -> list[int]:
         """Return descriptors of the child processes, which may outlive this one (pidfd_open(2))."""
         pidfds = []

@@ -330,6 +330,15 @@ class Options:
         "Skip the quick check, which compares the nodes before the start: versions,"
         " script, clocks, devices, space, limits and variables.",
         fills="checks.quick")
+    setup: str = option("",
+        "Run COMMAND once before the job, such as 'uv sync': on each node, or once for all"
+        " nodes that share the working directory, in which it runs. If it fails, nothing starts.",
+        metavar="COMMAND", unset="none", fills="checks.setup")
+    setup_if: tuple[str, ...] = option((),
+        "With --setup: run the command only if it or FILE, such as uv.lock, has changed since the"
+        " command last succeeded. Repeatable.",
+        metavar="FILE", unset="the command is run for every job", fills="checks.setup_if",
+        file="read")
     health_command: str = option("",
         "Shell command that must succeed on each node before the start, and before the node"
         " joins a round of an elastic job.",

@@ -77,6 +77,7 @@ class GateDoor(NamedTuple):
 
 GATES = (
     GateDoor(".gates.synced_start:SyncedStart", lambda job: job.sync is not None, GateStage.JOB),
+    GateDoor("..features.setup.runner:Setup", lambda job: bool(job.checks.setup), GateStage.JOB),
     GateDoor(".gates.health:Health", lambda job: bool(job.checks.health_command), GateStage.NODE),
     GateDoor(".gates.quick_check:QuickCheck", lambda job: job.checks.quick, GateStage.START),
     GateDoor(".gates.interfaces:Interfaces", may_span_machines, GateStage.MASTER),

@@ -27,6 +27,7 @@ PROGRAMS: dict[str, str] = {
     "facts": ".facts_program:main",
     "network": ".full_check.network:main",
     "ready": ".ready_program:main",
+    "setup": "..features.setup.node_program:main",
     "sync": ".sync.program:main",
 }
 """Programs by name: "module:function", the module relative to this package."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PARTNERS = {
     "health_timeout": "health_command",
     "change_delay": "change_notice",
+    "setup_if": "setup",
     "sync_limit": "sync",
     "warm_modules": "warm_workers",
 }

@@ -38,7 +38,15 @@ LOUD = ("debug", "info", "warning")
 
 NOTED = frozenset(
     {
-        *("health_timeout", "change_delay", "sync_limit", "warm_modules", "on_hang", "no_ssh"),
+        *(
+            "health_timeout",
+            "change_delay",
+            "sync_limit",
+            "setup_if",
+            "warm_modules",
+            "on_hang",
+            "no_ssh",
+        ),
         "export",
         *("cool_down", "gain_delay", "logs_specs", "min_elastic_nodes", "max_elastic_nodes"),
     }
@@ -130,16 +138,11 @@ def plan_on(
         command.joined or inventory.words,
         choice.words,
         (*notes, *_of_python(found, options)),
-        _is_default(plan, options),
+        BACKENDS[plan.launcher].this_machine and launcher.is_auto(options),
         _python_origin(options, found, named=choice.names_python),
     )
     batches = elastic_plan(options, plan.world_size)
     return PlannedJob(plan, origin, backend_settings(plan.program, options), batches)
-
-
-def _is_default(plan: Plan, options: Options) -> bool:
-    """Return whether this is the default: this machine alone, with no launcher given."""
-    return BACKENDS[plan.launcher].this_machine and launcher.is_auto(options)
 
 
 def check_rank_per_task(plan: Plan, options: Options) -> None:

@@ -151,6 +151,8 @@ def _checks(policy: CheckPolicy) -> Iterator[str]:
     yield "warnings are errors" if policy.strict else ""
     command, limit = policy.health_command, policy.health_timeout
     yield f"{command!r} must succeed on each node within {limit:g} s" if command else ""
+    files = f", again only if {', '.join(policy.setup_if)} has changed" if policy.setup_if else ""
+    yield f"{policy.setup!r} is run once before the job{files}" if policy.setup else ""
     least = policy.least
     yield f"starts without nodes that fail, if {least} or more remain" if least else ""
 

@@ -38,7 +38,7 @@ def _check_folder(spec: JobSpec) -> None:
     if not os.path.isdir(spec.workdir):
         why = _absence(spec.workdir, "no such folder") or "is not a folder"
         raise UsageError(f"--workdir {spec.workdir}: {why}")
-    if venv and not os.path.exists(venv):
+    if venv and not os.path.exists(venv) and not spec.checks.setup:
         raise UsageError(f"--venv_script {venv}: {_absence(venv, 'no such file')}")
 
 

@@ -183,6 +183,9 @@ class CheckPolicy(NamedTuple):
         health_timeout: seconds that this command may take.
         least: the smallest number of nodes to start with, without those that fail or cannot be
             reached; None if all are needed, or if only an elastic job's own limit counts.
+        setup: a shell command that is run once before the job on each node, or for all nodes that
+            share its folder; "" for none.
+        setup_if: files whose contents decide whether it is run again.
     """
 
     quick: bool = True
@@ -190,6 +193,8 @@ class CheckPolicy(NamedTuple):
     health_command: str = ""
     health_timeout: float = 60.0
     least: int | None = None
+    setup: str = ""
+    setup_if: tuple[str, ...] = ()
 
 
 class Rule(NamedTuple):

@@ -106,7 +106,7 @@ class EngineRun:
             child.send_signal(signal.SIGTERM)
         for _ in range(2):
             if not child.wait(TERM_INTERVAL):
-                child.signal_children(signal.SIGTERM)
+                signal_all(child.open_children(), signal.SIGTERM)
                 child.send_signal(signal.SIGTERM)
         if not child.wait(KILL_TIMEOUT):
             self._killed_here = True

@@ -16,6 +16,7 @@ from ...common.errors import reason
 from ...common.packages import lacks_tls
 from ...common.records import NamedTuple
 from .. import base, causes, retries
+from ..child import signal_all
 from ..dial_command import DialCommand, unlabelled
 from ..events import (
     BackendWarning,
@@ -181,7 +182,7 @@ class _Run:
 
     def close(self) -> None:
         """End pdsh and the clients it has started."""
-        self._child.signal_children(signal.SIGTERM)
+        signal_all(self._child.open_children(), signal.SIGTERM)
         self._child.send_signal(signal.SIGTERM)
 
     def release(self, ranks: Collection[int]) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 from functools import partial
 
-from ...backends.child import Child, spawn
+from ...backends.child import Child, signal_all, spawn
 from ...common import files, system
 from ...common.errors import UsageError, reason
 from ...resources import discovery
@@ -218,7 +218,7 @@ class _ProgramRun:
     def _stop(self, wrong: str) -> None:
         """Kill the program with its children, and ignore the rest of its output."""
         self._wrong = wrong
-        self._child.signal_children(signal.SIGKILL)
+        signal_all(self._child.open_children(), signal.SIGKILL)
         self._child.send_signal(signal.SIGKILL)
         self._close()
 
