@@ -143,6 +143,15 @@ class Options:
         "Run SCRIPT as an executable, without Python. It also gets --local_rank=N unless"
         " --no_local_rank is given.",
         torchrun="no_python")
+    placeholders: bool = option(False,
+        "Fill in {rank}, {local_rank}, {world_size}, {node_rank}, {nnodes}, {master_addr},"
+        " {master_port}, {host}, {hosts} and {devices} in the arguments and in exported variables.")
+    first: str = option("",
+        "Further arguments of the workers on node 0, as one string, with placeholders.",
+        metavar="ARGS", separator=" ", unset="none")
+    rest: str = option("",
+        "Further arguments of the workers on all other nodes, as one string, with placeholders.",
+        metavar="ARGS", separator=" ", unset="none")
     run_path: bool = option(False,
         "Accepted for compatibility with torchrun; has no effect.",
         torchrun="run_path")

@@ -31,6 +31,7 @@ class NodeDoor(NamedTuple):
 
 OUTFITS = (
     NodeDoor(".workers.hooked:outfit", lambda task: task.hooked),
+    NodeDoor("..features.placeholders.node_outfit:outfit", lambda task: bool(task.workers.ends)),
     NodeDoor(".workers.calls:outfit", lambda task: bool(task.payload)),
     NodeDoor(".debug.sockets:outfit", lambda task: bool(task.debug_secret)),
 )

@@ -57,3 +57,18 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         repeated = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"key {repeated!r:.40} is repeated in an object")
     return members
+
+
+def elastic_plan(path: str, size: int | None) -> BatchPlan:
+    """Return the elastic batch plan of the file of --elastic_config.
+
+    Raises:
+        UsageError: the file cannot be used, or `size` workers (if known) do not fit the plan.
+    """
+    batches = read(path, "--elastic_config")
+    try:
+        if size is not None:
+            batches.for_world(size)
+    except ValueError as error:
+        raise UsageError(f"--elastic_config {path}: {error}") from None
+    return batches

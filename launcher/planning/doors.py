@@ -24,6 +24,7 @@ DOORS = {
     "hooks": ("metrics_file",),
     "debug": ("debug", "debug_file"),
     "sync": ("sync",),
+    "placeholders": ("placeholders", "first", "rest"),
     "container": ("container", "mount", "container_args"),
 }
 """Features, with the options that ask for them. An option that fills a field of a
@@ -32,7 +33,10 @@ returns a job with its feature. The order matters: the elastic policy decides wh
 restart a job."""
 
 
-ELSEWHERE = {"container": "..features.containers.plan"}
+ELSEWHERE = {
+    "container": "..features.containers.plan",
+    "placeholders": "..features.placeholders.plan",
+}
 """The modules of features, relative to this folder; otherwise a feature's is in it."""
 
 

@@ -7,6 +7,7 @@ import shlex
 
 from ..backends.base import StartCommand
 from ..backends.package.command import without_code
+from ..common.entry import load
 from ..common.formats import versioned
 from ..common.wording import counted
 from ..resources.ranges import show_slots
@@ -28,6 +29,9 @@ ROWS = 64
 
 SHOWN = 5
 """Hosts named at a command of the table."""
+
+CONTAINER = "..features.containers.plan:rows"
+"""The function that returns the rows about a container."""
 
 HOST = "HOST"
 """Stands in the table for the name of each host that a command is run for."""
@@ -109,6 +113,8 @@ def argv(spec: JobSpec) -> list[str]:
 def interpreter(spec: JobSpec) -> str | None:
     """Return the workers' Python; None if each node finds it, or they run on none."""
     program = spec.plan.program
+    if spec.backend.container is not None:
+        return spec.backend.container.python
     if runs_none(spec) or (spec.workers.venv_script and not program.python):
         return None
     return program.python or program.project_python or spec.backend.python
@@ -125,6 +131,8 @@ def python_row(spec: JobSpec) -> list[tuple[str, str]]:
     if runs_none(spec):
         return []
     origin = "dsrun's own" if spec.origin.python == OWN_PYTHON else spec.origin.python
+    if spec.backend.container is not None:
+        origin = "in the container"
     return [("python", f"{interpreter(spec) or 'found on each node'} ({origin})")]
 
 
@@ -150,9 +158,17 @@ def as_table(spec: JobSpec, commands: Sequence[StartCommand]) -> str:
         *python_row(spec),
         ("folder", spec.workdir),
         *rows(spec),
+        *_container(spec),
         *(("note", note) for note in origin.notes),
     ]
     return "\n".join([*aligned(facts), "", *_nodes(spec), "", *sent(spec, commands)])
+
+
+def _container(spec: JobSpec) -> list[tuple[str, str]]:
+    if spec.backend.container is None:
+        return []
+    shown: list[tuple[str, str]] = load(CONTAINER, __package__)(spec.backend.container)
+    return shown
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

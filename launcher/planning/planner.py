@@ -141,7 +141,11 @@ def plan_on(
         BACKENDS[plan.launcher].this_machine and launcher.is_auto(options),
         _python_origin(options, found, named=choice.names_python),
     )
-    batches = elastic_plan(options, plan.world_size)
+    batches = None
+    if options.elastic_config is not None:
+        from .batch_config import elastic_plan
+
+        batches = elastic_plan(options.elastic_config, plan.world_size)
     return PlannedJob(plan, origin, backend_settings(plan.program, options), batches)
 
 
@@ -345,23 +349,3 @@ def passes_local_rank(options: Options, *, default: bool) -> bool:
     if options.local_rank and options.no_local_rank:
         raise conflict("--local_rank", "--no_local_rank")
     return options.local_rank or (default and not options.no_local_rank)
-
-
-def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
-    """Return the elastic batch plan of --elastic_config; None without that option.
-
-    Raises:
-        UsageError: the file cannot be used, or `size` workers (if known) do not fit the plan.
-    """
-    path = options.elastic_config
-    if path is None:
-        return None
-    from .batch_config import read
-
-    batches = read(path, "--elastic_config")
-    try:
-        if size is not None:
-            batches.for_world(size)
-    except ValueError as error:
-        raise UsageError(f"--elastic_config {path}: {error}") from None
-    return batches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ..backends import BACKENDS
 from ..common.wording import counted, either
 from ..resources.ranges import show_slots
@@ -9,7 +11,7 @@ from ..specs.policies import WatchPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..specs.backend import BackendSettings
     from ..specs.job import JobSpec
@@ -71,11 +73,19 @@ def _setup(spec: JobSpec) -> Iterator[str]:
     yield f"venv script {workers.venv_script}" if workers.venv_script else ""
     yield f"role {workers.role}" if workers.role != "default" else ""
     yield f"run id {workers.run_id}" if workers.run_id else ""
+    yield from _words(workers.ends)
     yield "each rank sees only its own device" if workers.one_device else ""
     yield "shard queues" if workers.shard_queue else ""
     imports = ", ".join(workers.preload)
     yield f"workers are forked from a process that has imported {imports}" if imports else ""
     yield "forks wait for the next round" if workers.warm else ""
+
+
+def _words(ends: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    if ends:
+        yield "placeholders are filled in"
+        places = zip(ends, ("on node 0", "on the other nodes"), strict=True)
+        yield from (f"{where}: {shlex.join(words)}" for words, where in places if words)
 
 
 def _binding(spec: JobSpec) -> Iterator[str]:

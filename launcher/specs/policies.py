@@ -37,6 +37,8 @@ class WorkerPolicy(NamedTuple):
         warm: whether such a fork waits for the next round, for each worker of an elastic job.
         expects_devices: whether accelerators are expected; a line is printed if there are none.
         needs_devices: the option that requires accelerators; "" for none.
+        ends: the last arguments of workers on node 0, and those of the others, where placeholders
+            are filled in; () to leave all words as they are.
     """
 
     venv_script: str = ""
@@ -48,6 +50,7 @@ class WorkerPolicy(NamedTuple):
     warm: bool = False
     expects_devices: bool = False
     needs_devices: str = ""
+    ends: tuple[tuple[str, ...], ...] = ()
 
 
 class BindingPolicy(NamedTuple):

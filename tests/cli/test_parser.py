@@ -209,7 +209,7 @@ LISTS = {
     "warm_modules": "torch,numpy", "bind_core_list": "0-3,5", "debug": "0,3",
     "rdzv_conf": "timeout=60,join_timeout=5", "signals_to_handle": "SIGTERM,SIGUSR1",
     "slots": "0,2-3", "ports": "http,grpc", "after": "rollout,reward",
-    "container_args": "--privileged --init",
+    "container_args": "--privileged --init", "first": "--head x", "rest": "--tail y",
 }  # fmt: skip
 
 

@@ -285,7 +285,7 @@ FREE = {f"--{name}" for name in (
     *("local_ranks_filter", "prefix", "event_log_handler", "debug", "expect", "requeue_on"),
     *("signals_to_handle", "no_restart_codes", "restart_on", "checkpoints", "warm_modules"),
     *("bind_core_list", "slots", "beside", "ports", "after", "ready", "ranks", "name", "shell"),
-    *("container", "mount", "container_args"),
+    *("container", "mount", "container_args", "first", "rest"),
 )}  # fmt: skip
 """Options whose values nobody can list here."""
 

@@ -61,7 +61,10 @@ def boot() -> str:
 
 
 def without_code(text: str) -> str:
-    """Return a command line for people, without its compressed code."""
+    """Return a command line for people, without its code and its container."""
+    before, entry, after = text.partition("--program=container ")
+    if entry:
+        text = f"{before}{entry}... {after.partition(' ')[2]}"
     return text.replace(_packed("bootstrap"), "...").replace(_packed("ask"), "...")
 
 

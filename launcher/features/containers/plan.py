@@ -11,7 +11,7 @@ from ...common.errors import UsageError
 from ...planning.folders import from_here
 from ...resources import source
 from ...specs.container import BY_ENGINE, ContainerSpec, Mount
-from .runtimes import RUNTIMES
+from .runtimes import RUNTIMES, HostView, Inside, client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,6 +104,22 @@ def container_spec(options: Options, spec: JobSpec) -> ContainerSpec:
         several=len(hosts) > 1 or spec.elastic is not None,
         copies=spec.sync is not None and known.mounts,
     )
+
+
+def rows(container: ContainerSpec) -> list[tuple[str, str]]:
+    """Return the rows of a dry run: the container, its mounts, and its client's command."""
+    mounts = ", ".join(
+        f"{one.source}{f' at {one.target}' if one.target != one.source else ''}"
+        f"{' (read-only)' if one.read_only else ''}"
+        for one in container.mounts
+    )
+    made = [("container", f"{container.shown}{f'; with {mounts}' if mounts else ''}")]
+    if RUNTIMES[container.runtime].command is None:
+        return made  # srun's command has it
+    inside = Inside((container.python, "..."), cidfile="FILE")
+    command = client(container, HostView(os.geteuid(), os.getegid()), inside)
+    what = "with each node's devices and limits"
+    return [*made, ("client", f"{shlex.join(command)} ({what})")]
 
 
 def _expected(runtime: str, image: str) -> str:

@@ -223,6 +223,8 @@ def _role(
         UsageError: an option is not valid; the message names the role.
     """
     try:
+        if any("{" in word for word in (*command.program, *command.options.export)):
+            command = command._replace(options=command.options.changed(placeholders=True))
         planned = plan_on(command, nodes.inventory, hosts, nodes.choice, alone=nodes.alone)
         job = job_spec(planned, command.options)
     except UsageError as error:

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.features.containers.plan import plan
+from dsrun.launcher.features.containers.plan import plan, rows
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.container import ContainerSpec, Mount
 from dsrun.launcher.specs.environment import ForwardedEnv
@@ -157,6 +157,18 @@ def test_what_cannot_be_is_refused(options: dict[str, object], why: str) -> None
 def test_what_does_not_go_with_a_container_is_refused(spec: JobSpec, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         plan(Options(container="podman:x"), spec)
+
+
+def test_a_dry_run_shows_the_container_and_its_client() -> None:
+    mounts = ("/a:/b:ro",)
+    made = rows(planned("podman:img", mount=mounts, container_args="--shm-size=1g"))
+    assert made[0] == ("container", "podman:img; with /a at /b (read-only), /work")
+    name, text = made[1]
+    assert name == "client"
+    assert text.startswith("podman run --rm --interactive ")
+    assert "--shm-size=1g --entrypoint=python3 img ... (with each node's devices" in text
+    (only,) = rows(planned("pyxis:img", job(launcher="slurm")))
+    assert only == ("container", "pyxis:img; with /work")
 
 
 def test_notes(monkeypatch: pytest.MonkeyPatch) -> None:

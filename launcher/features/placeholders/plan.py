@@ -1,0 +1,35 @@
+"""The placeholders of a job, from `--placeholders`, `--first` and `--rest`."""
+
+from __future__ import annotations
+
+import shlex
+
+from ...common.errors import UsageError
+from .names import mistakes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...cli.options import Options
+    from ...specs.job import JobSpec
+
+
+def plan(options: Options, spec: JobSpec) -> JobSpec:
+    """Return a job whose words are filled in on each node, and end in those for its place.
+
+    Raises:
+        UsageError: the words are not valid, or a placeholder is written wrongly.
+    """
+    if not (options.placeholders or options.first or options.rest):
+        return spec
+    ends = (_words("--first", options.first), _words("--rest", options.rest))
+    program = spec.plan.program
+    for name, meant in mistakes((program.script, *program.args, *ends[0], *ends[1])):
+        raise UsageError(f"{{{name}}} in the arguments: no such placeholder; write {{{meant}}}")
+    return spec._replace(workers=spec.workers._replace(ends=ends))
+
+
+def _words(where: str, text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{where} {text!r}: {error}") from None
