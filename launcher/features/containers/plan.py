@@ -78,7 +78,7 @@ def container_spec(options: Options, spec: JobSpec) -> ContainerSpec:
     """
     runtime, colon, image = options.container.partition(":")
     known = RUNTIMES.get(runtime)
-    if known is None or not colon or not image.strip():
+    if known is None or not colon or not image.strip() or image.startswith("-"):
         raise UsageError(f"--container {options.container!r}: {_expected(runtime, image)}")
     if runtime in {"apptainer", "enroot"} and "://" not in image:
         image = from_here(image)

@@ -116,6 +116,7 @@ REFUSED = (
     ({"container": "podmn:x"}, "write --container podman:x"),
     ({"container": "podman:"}, "expected one of podman:IMAGE"),
     ({"container": "podman: "}, "expected one of podman:IMAGE"),
+    ({"container": "podman:--privileged"}, "expected one of podman:IMAGE"),
     ({"mount": ("/a",)}, "--mount: only with --container"),
     ({"container_args": "-v"}, "--container_args: only with --container"),
     ({"container": "exec:x", "mount": ("/a",)}, "nothing can be mounted in a running container"),
