@@ -222,9 +222,8 @@ def explain(code: int, text: str, tried: Attempt = NODE_LAUNCHER) -> str:
 def _of_container(code: int, text: str) -> str:
     """Return why a container's client did not start it; the first line of the text is its name."""
     name, *lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for pattern, words in OF_CONTAINERS:
-        if found := re.search(pattern, "\n".join(lines)):
-            return f"{name}: {words.replace('WHAT', found[1])}"
+    if known := _listed(OF_CONTAINERS, "\n".join(lines), NODE_LAUNCHER, ""):
+        return f"{name}: {known}"
     last = lines[-1].removeprefix("Error: ")[:300] if lines else f"exit code {code}"
     return f"{name} did not start: {last}"
 

@@ -21,6 +21,7 @@ from ..planning.planner import (
     PlannedJob,
     backend_settings,
     check_rank_per_task,
+    elastic_plan,
     passes_local_rank,
 )
 from ..resources import world_info
@@ -73,16 +74,11 @@ def run(words: Sequence[str]) -> int:
 def _planned(command: Command, plan: Plan) -> PlannedJob:
     options = command.options
     check_rank_per_task(plan, options)
-    batches = None
-    if options.elastic_config is not None:
-        from ..planning.batch_config import elastic_plan
-
-        batches = elastic_plan(options.elastic_config, plan.world_size)
     return PlannedJob(
         plan,
         Origin("--world_info", LOCAL, command.notes, is_auto(options)),
         backend_settings(plan.program, options),
-        batches,
+        elastic_plan(options, plan.world_size),
     )
 
 

@@ -10,6 +10,7 @@ import sys
 from ..backends import allocates
 from ..common import executable
 from ..common.errors import UsageError, reason
+from ..common.shell_words import shell_words
 from ..common.stderr import tell
 from ..common.text import plain
 from ..planning import output_files
@@ -61,10 +62,7 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
         raise missing(command.taken, command.program)
     travel(options)  # report a file that cannot be used now, not after hours in the queue
     output_files.check(options, output_files.inputs(options, command.program[0]))
-    try:
-        given = shlex.split(options.launcher_args)
-    except ValueError as error:
-        raise UsageError(f"--launcher_args {options.launcher_args!r}: {error}") from None
+    given = shell_words("--launcher_args", options.launcher_args)
     emptied = ["--launcher_args="] if given else []
     again = [*words[: command.words], *emptied, *words[command.words :]]
     computed = [*_size(options), *_gpus(options, environ)]

@@ -59,7 +59,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
-def elastic_plan(path: str, size: int | None) -> BatchPlan:
+def fitting(path: str, size: int | None) -> BatchPlan:
     """Return the elastic batch plan of the file of --elastic_config.
 
     Raises:

@@ -141,12 +141,21 @@ def plan_on(
         BACKENDS[plan.launcher].this_machine and launcher.is_auto(options),
         _python_origin(options, found, named=choice.names_python),
     )
-    batches = None
-    if options.elastic_config is not None:
-        from .batch_config import elastic_plan
-
-        batches = elastic_plan(options.elastic_config, plan.world_size)
+    batches = elastic_plan(options, plan.world_size)
     return PlannedJob(plan, origin, backend_settings(plan.program, options), batches)
+
+
+def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
+    """Return the elastic batch plan of --elastic_config; None without that option.
+
+    Raises:
+        UsageError: the file cannot be used, or `size` workers (if known) do not fit the plan.
+    """
+    if options.elastic_config is None:
+        return None
+    from .batch_config import fitting
+
+    return fitting(options.elastic_config, size)
 
 
 def check_rank_per_task(plan: Plan, options: Options) -> None:
@@ -193,12 +202,9 @@ def _binds(options: Options) -> bool:
 def _words(text: str) -> tuple[str, ...]:
     if not text:
         return ()
-    import shlex
+    from ..common.shell_words import shell_words
 
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"--launcher_args {text!r}: {error}") from None
+    return shell_words("--launcher_args", text)
 
 
 def _notes(inventory: source.HostSource, program: Program, command: Command) -> list[str]:

@@ -12,9 +12,6 @@ from .field_types import register
 PROGRAM = "--program=container"
 """The option of a node launcher that starts another one in a container (`node.programs`)."""
 
-BY_ENGINE = "pyxis"
-"""The runtime whose containers the engine itself starts, by its own options."""
-
 
 class Mount(NamedTuple):
     """A folder or file of the host inside the container.
@@ -63,9 +60,14 @@ class ContainerSpec(NamedTuple):
         return f"{self.runtime}:{self.image}"
 
     @property
+    def by_engine(self) -> bool:
+        """True if the engine itself starts the container, by its own options."""
+        return self.runtime == "pyxis"
+
+    @property
     def entry(self) -> tuple[str, ...]:
         """The words before the node launcher's arguments that start one in a container."""
-        return () if self.runtime == BY_ENGINE else (PROGRAM, packed(self))
+        return () if self.by_engine else (PROGRAM, packed(self))
 
 
 def packed(spec: ContainerSpec) -> str:

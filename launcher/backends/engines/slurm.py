@@ -231,7 +231,7 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
 
 def _pyxis(container: ContainerSpec | None) -> list[str]:
     """Return srun's options for a container of pyxis (github.com/NVIDIA/pyxis, README)."""
-    if container is None or container.entry:  # another runtime enters by itself
+    if container is None or not container.by_engine:
         return []
     mounts = ",".join(
         f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"

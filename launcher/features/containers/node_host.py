@@ -56,21 +56,22 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if spec.copies:
         spec, environ = _with_cache(spec, environ)
     spec = spec._replace(mounts=tuple(_mounts(spec)))
-    kept = spec.runtime in node_records.KEEPING and node_records.opened(tool, spec.job)
+    keeps = spec.runtime in node_records.KEEPING
+    cidfile = node_records.opened(tool, spec.job) if keeps else ""
     found = node_images.resolved(spec, tool)
     environ[IDENTITY] = f"{spec.runtime} {found.identity}"
     inside = Inside(
-        tuple(_launcher(spec, found.runtime == "exec", line)),
+        tuple(_launcher(spec, line)),
         stdio="--stdio" in line,
         image=found.image,
-        cidfile=kept or "",
+        cidfile=cidfile,
     )
     view = _view((*runtimes.passed_on(environ), IDENTITY, *([CACHE] if spec.copies else [])))
     _check_devices(spec, view)
     if text := _note(view):
         environ[NOTE] = text
         view = view._replace(variables=(*view.variables, NOTE))
-    if found.runtime == "exec":
+    if spec.runtime == "exec":
         argv = runtimes.attach(spec._replace(runtime=os.path.basename(tool)), view, inside)
     else:
         argv = runtimes.client(spec, view, inside)
@@ -89,14 +90,14 @@ def _become(tool: str, argv: Sequence[str], environ: Mapping[str, str]) -> NoRet
         raise NodeError(f"--container: cannot run {path}: {reason(error)}") from None
 
 
-def _launcher(spec: ContainerSpec, attached: bool, line: Sequence[str]) -> list[str]:
+def _launcher(spec: ContainerSpec, line: Sequence[str]) -> list[str]:
     """Return the command of the node launcher inside.
 
-    dsrun's folder is mounted, except in a container that already runs: there, dsrun comes over the
-    control line again.
+    dsrun's folder is mounted if the runtime can mount one. Otherwise, as in a container that
+    already runs, dsrun comes over the control line again.
     """
     root = _root()
-    if attached or not runtimes.RUNTIMES[spec.runtime].mounts:
+    if not runtimes.RUNTIMES[spec.runtime].mounts:
         from ...backends.package.command import node_command
         from ...backends.package.contents import digest
 
@@ -106,9 +107,9 @@ def _launcher(spec: ContainerSpec, attached: bool, line: Sequence[str]) -> list[
 
 def _with_identity(word: str) -> str:
     """Return an argument with the task that the engine's variables name, which stay outside."""
-    engine = word.partition("=")[2]
     if not word.startswith(OF_ENGINES):
         return word
+    engine = word.partition("=")[2]
     return f"--node={task_identity(engine, os.environ, system.uname().nodename)}"
 
 

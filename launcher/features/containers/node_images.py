@@ -31,12 +31,19 @@ class Resolved(NamedTuple):
     Attributes:
         image: its id, or its file.
         identity: text that is equal on all nodes if they run the same image.
-        runtime: `exec` for a running container.
     """
 
     image: str
     identity: str
-    runtime: str = ""
+
+
+def own_folder() -> str:
+    """Return the folder of locks and records, which hosts may share.
+
+    Raises:
+        OSError: see `private_folder`.
+    """
+    return private_folder(cache_root(os.environ), "dsrun", "containers")
 
 
 def tool(spec: ContainerSpec) -> str:
@@ -121,8 +128,7 @@ def _pulled(spec: ContainerSpec, path: str) -> dict[str, object]:
 def _one_at_a_time(spec: ContainerSpec) -> Iterator[None]:
     """Return a context that one process of this user on this host is in at a time."""
     try:
-        folder = private_folder(cache_root(os.environ), "dsrun", "containers")
-        file = os.open(f"{folder}/pull.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(f"{own_folder()}/pull.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise NodeError(f"--container {spec.shown}: {error.filename}: {reason(error)}") from None
     try:
@@ -156,7 +162,7 @@ def _running(spec: ContainerSpec, path: str) -> Resolved:
         if owner not in {0, os.geteuid()} and os.path.basename(path) == "docker":
             raise NodeError(f"{name}: it runs as another user (uid {owner}) on this host")
     image = str(known.get("Image", "")).removeprefix("sha256:")
-    return Resolved(str(known.get("Id", spec.image)), image, "exec")
+    return Resolved(str(known.get("Id", spec.image)), image)
 
 
 def _part(known: dict[str, object], name: str) -> dict[str, object]:

@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from ...common import executable
 from ...common.errors import NodeError, reason
-from ...common.private_folder import cache_root, private_folder
+from ...common.network import lines_of
 from ...common.records import NamedTuple
 from ...node.machine.processes import started
-from .node_images import answer
+from .node_images import answer, own_folder
 from .runtimes import LABEL
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def opened(tool: str, job: str) -> str:
         NodeError: the folder of the records cannot be used, or the client does not answer.
     """
     try:
-        folder = private_folder(cache_root(os.environ), "dsrun", "containers")
+        folder = own_folder()
         runtime, pid = os.path.basename(tool), os.getpid()
         dead = [one for one in _records(folder) if one.runtime == runtime and not one.alive]
     except OSError as error:
@@ -81,7 +81,7 @@ def stop(job: str, grace: float) -> list[str]:
         NodeError: a client does not answer.
         OSError: the records cannot be read.
     """
-    folder = private_folder(cache_root(os.environ), "dsrun", "containers")
+    folder = own_folder()
     mine = [one for one in _records(folder) if one.job == job]
     ended = []
     for runtime in sorted({one.runtime for one in mine}):
@@ -135,8 +135,4 @@ def _records(folder: str) -> Iterator[Record]:
 
 def _boot() -> str:
     """Return the id of this boot (random(4)): pids of another one mean nothing."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()[:8]
-    except OSError:
-        return "-"
+    return next(iter(lines_of("/proc/sys/kernel/random/boot_id")), "-")[:8]

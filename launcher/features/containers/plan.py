@@ -8,9 +8,10 @@ import sys
 
 from ...backends import BACKENDS
 from ...common.errors import UsageError
+from ...common.shell_words import shell_words
 from ...planning.folders import from_here
 from ...resources import source
-from ...specs.container import BY_ENGINE, ContainerSpec, Mount
+from ...specs.container import ContainerSpec, Mount
 from .runtimes import RUNTIMES, HostView, Inside, client
 
 TYPE_CHECKING = False
@@ -61,7 +62,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     notes = (*spec.origin.notes, *_notes(container, spec))
     return spec._replace(
         backend=spec.backend._replace(
-            python=container.python if container.runtime == BY_ENGINE else sys.executable,
+            python=container.python if container.by_engine else sys.executable,
             container=container,
         ),
         travel=spec.travel._replace(values=values),
@@ -86,7 +87,7 @@ def container_spec(options: Options, spec: JobSpec) -> ContainerSpec:
         what = "a running container" if runtime == "exec" else "a prefix"
         raise UsageError(f"--mount: nothing can be mounted in {what} ({options.container})")
     if runtime == "prefix":
-        _words("--container", image)
+        shell_words("--container", image)
     mounts = [_mount(text) for text in options.mount]
     _check_targets(mounts)
     if known.mounts:
@@ -99,7 +100,7 @@ def container_spec(options: Options, spec: JobSpec) -> ContainerSpec:
         image,
         spec.plan.program.python or "python3",
         tuple(mounts),
-        _words("--container_args", options.container_args),
+        shell_words("--container_args", options.container_args),
         spec.job_id,
         several=len(hosts) > 1 or spec.elastic is not None,
         copies=spec.sync is not None and known.mounts,
@@ -133,13 +134,6 @@ def _expected(runtime: str, image: str) -> str:
         meant = f"{near[0]}:{image}" if near and image else f"podman:{whole} or docker:{whole}"
         return f"{words}; write --container {meant}"
     return words
-
-
-def _words(where: str, text: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"{where} {text!r}: {error}") from None
 
 
 def _mount(text: str) -> Mount:
@@ -224,9 +218,9 @@ def _check_backend(container: ContainerSpec, spec: JobSpec) -> None:
     launcher, name = spec.plan.launcher, f"--container {container.shown}"
     if BACKENDS[launcher].joins:
         raise UsageError(f"{name}: not with --no_ssh; start dsrun inside the container instead")
-    if container.runtime == BY_ENGINE and launcher != "slurm":
+    if container.by_engine and launcher != "slurm":
         raise UsageError(f"{name}: pyxis is a plugin of Slurm; use --launcher slurm, or podman")
-    if spec.backend.rank_per_task and container.runtime != BY_ENGINE:
+    if spec.backend.rank_per_task and not container.by_engine:
         raise UsageError(
             f"{name}: not with --rank_per_task, as MPI in the container cannot reach the engine;"
             " start dsrun's nodes without it, or MPI inside one container per node"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-
 from ...common.errors import UsageError
+from ...common.shell_words import shell_words
 from .names import mistakes
 
 TYPE_CHECKING = False
@@ -21,15 +20,8 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """
     if not (options.placeholders or options.first or options.rest):
         return spec
-    ends = (_words("--first", options.first), _words("--rest", options.rest))
+    ends = (shell_words("--first", options.first), shell_words("--rest", options.rest))
     program = spec.plan.program
     for name, meant in mistakes((program.script, *program.args, *ends[0], *ends[1])):
         raise UsageError(f"{{{name}}} in the arguments: no such placeholder; write {{{meant}}}")
     return spec._replace(workers=spec.workers._replace(ends=ends))
-
-
-def _words(where: str, text: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"{where} {text!r}: {error}") from None

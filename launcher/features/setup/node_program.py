@@ -15,6 +15,7 @@ import subprocess
 from contextlib import contextmanager, suppress
 
 from ...common.errors import UsageError, reason
+from ...common.exit_codes import as_shell
 from ...common.private_folder import cache_root, private_folder
 from ...common.stderr import tell
 from ...common.text import read_json
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         code = subprocess.call(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL)
         if code == 0:
             _write(record, {"key": key, "job": job})
-    return code if code >= 0 else 128 - code
+    return as_shell(code)
 
 
 def _key(command: str, files: Sequence[str]) -> str:

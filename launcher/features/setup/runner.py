@@ -107,10 +107,8 @@ class _NodeSetup:
 
 def _why(ended: CommandEnded, output: bytes) -> str:
     """Return why the command has failed, with the last lines of its output; "" if it has not."""
-    if ended.code == 0 and not ended.hint:
+    if not ended.failure:
         return ""
-    signalled = f"killed by signal {-ended.code}"
-    how = ended.hint or (f"exit code {ended.code}" if ended.code > 0 else signalled)
     lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
     last = " | ".join([plain(line)[:200] for line in lines if line][-SHOWN:])
-    return f"--setup failed ({how}){f': {last}' if last else ''}"
+    return f"--setup failed ({ended.failure}){f': {last}' if last else ''}"

@@ -72,6 +72,13 @@ class CommandEnded(NamedTuple):
     code: int
     hint: str
 
+    @property
+    def failure(self) -> str:
+        """How it has failed, in words; "" for a success."""
+        if self.hint or self.code == 0:
+            return self.hint
+        return f"exit code {self.code}" if self.code > 0 else f"killed by signal {-self.code}"
+
 
 class CommandLost(NamedTuple):
     """The node is lost, or was before the command could be sent; the command is ended there.

@@ -92,9 +92,7 @@ class _Check:
 
 def _why(ended: CommandEnded, line: str) -> str:
     """Return the reason to refuse a node, "" for none; `line` is the last that was printed."""
-    if ended.code == 0 and not ended.hint:
+    if not ended.failure:
         return ""
-    signalled = f"killed by signal {-ended.code}"
-    how = ended.hint or (f"exit code {ended.code}" if ended.code > 0 else signalled)
-    failed = f"--health_command failed ({how})"
+    failed = f"--health_command failed ({ended.failure})"
     return f"{failed}: {line}" if line else failed
