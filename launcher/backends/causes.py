@@ -143,6 +143,8 @@ ENTERING = "dsrun enters "
 KILLED = {128 + SIGKILL: "was killed", 255: "or its client was killed"}
 """Exit codes of a container's client, or of an ssh session whose command was killed (255)."""
 
+NONE_INSIDE = "there is no WHAT inside; name a Python 3.10 or newer inside with --python"
+
 OF_CONTAINERS: tuple[tuple[str, str], ...] = (
     (
         r"python 3\.10 or newer is needed, this is (\S+)",
@@ -151,10 +153,25 @@ OF_CONTAINERS: tuple[tuple[str, str], ...] = (
     (
         r"exec(?:utable file)?:? [\"`']?([\w./+-]{1,200})[\"`']?:? "
         r"(?:executable file |stat |no such|not found)",
-        "there is no WHAT inside; name a Python 3.10 or newer inside with --python",
+        NONE_INSIDE,
     ),
+    (r"execve\(\): ([\w./+-]{1,200}): No such file", NONE_INSIDE),
+    (r"\"([\w./+-]{1,200})\": executable file not found", NONE_INSIDE),
+    (r"(unknown (?:shorthand )?flag: .{1,100})", "WHAT (see --container_args)"),
+    (r"^Usage: enroot", "it does not know one of its options (see --container_args)"),
 )
-"""Patterns of messages of containers' clients, and their meanings."""
+"""Patterns of messages of containers' clients, and of Slurm about a task, and their meanings."""
+
+OF_PYXIS: tuple[tuple[str, str], ...] = (
+    (
+        r"unrecognized option '--container-image",
+        "Slurm has no plugin pyxis on this machine, see srun --help",
+    ),
+    *OF_CONTAINERS,
+    (r"pyxis:  +(?:\[ERROR\]|enroot-\w{1,20}:) (.{1,300})", "WHAT"),
+    (r"error: pyxis: (?!child |printing )(.{1,300})", "WHAT"),
+)
+"""The same for srun with pyxis: the last but one is a line of the log of enroot."""
 
 FRAME = r'^ +File "([^"\n]*)", line (\d+)'
 """A line of a traceback: the file and the line."""
@@ -228,6 +245,12 @@ def _of_container(code: int, text: str) -> str:
     return f"{name} did not start: {last}"
 
 
+def explain_pyxis(name: str, lines: Sequence[str]) -> str:
+    """Return why pyxis did not start a container, "" if srun's lines do not say so."""
+    known = _listed(OF_PYXIS, "\n".join(lines), NODE_LAUNCHER, "")
+    return f"{name} did not start: {known}" if known else ""
+
+
 def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, answered: bool) -> str:
     """Return why the session of a node launcher has ended, "" for a normal end.
 
@@ -242,7 +265,11 @@ def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, ans
         return bug
     if answered:
         return explain_end(code, errors)
-    text = errors or noise.decode("utf-8", "replace")
+    output = noise.decode("utf-8", "replace")
+    _, entered, said = errors.rpartition(ENTERING)
+    silent = entered and len(said.splitlines()) < 2
+    # enroot's usage is on its standard output.
+    text = f"{errors}\n{output}" if silent else errors or output
     return explain(code, text, tried) if code or tried.python else ""
 
 

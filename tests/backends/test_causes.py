@@ -401,6 +401,24 @@ def test_the_environment_of_pdsh(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+ENTERED = f"{causes.ENTERING}enroot:x\n"
+CONTAINERS = (
+    (f"{ENTERED}sh: 1: exec: python9: not found", "", "there is no python9 inside"),
+    (f'{ENTERED}FATAL:   "python9": executable file not found in $PATH', "", "no python9 inside"),
+    (f"{ENTERED}Error: unknown flag: --x\nSee 'podman run --help'", "", "unknown flag: --x (see"),
+    (ENTERED, "Usage: enroot start [options]\n\n Options:\n", "it does not know one of its"),
+    (f"{ENTERED}[ERROR] No squashfs", "a banner\n", "did not start: [ERROR] No squashfs"),
+    (ENTERED, "", "did not start: exit code 1"),
+)
+
+
+@pytest.mark.parametrize(("errors", "output", "why"), CONTAINERS)
+def test_why_a_container_did_not_start(errors: str, output: str, why: str) -> None:
+    found = causes.explain_session(1, errors, output.encode(), causes.NODE_LAUNCHER, answered=False)
+    assert found.startswith("enroot:x")
+    assert why in found
+
+
 def test_the_commands_of_the_others() -> None:
     nodes = lay_out([Host("w0", (0,)), Host("w1")])
     own = ["/py/bin/python", "-E", "-S", "-c", BOOT, "/src", "--stdio"]

@@ -121,6 +121,10 @@ class Engine:
         unset = f"`unset {ids(os.environ)}`"
         return f"if Slurm job {job} has ended, remove its leftover variables: {unset}"
 
+    def start_failure(self, lines: Sequence[str]) -> str:
+        """Return why it could not start all node launchers, "" if its lines do not say so."""
+        return ""
+
     def refusal(self, hosts: Sequence[str]) -> str:
         """Return why the engine's program, once found, cannot start on these hosts, or "".
 

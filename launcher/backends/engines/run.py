@@ -170,7 +170,8 @@ class EngineRun:
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         shown = [line[:200] for line in self._lines[:SHOWN_LINES]]
         words = "; ".join(filter(None, [*shown, self._engine.advice(self._lines)]))
-        cause = f"{self._tool} ended ({how}){f': {words}' if words else ''}"
+        known = "" if self._all_announced() else self._engine.start_failure(self._lines)
+        cause = known or f"{self._tool} ended ({how}){f': {words}' if words else ''}"
         killed = code == -signal.SIGKILL and not self._killed_here
         self._report(cause, self._engine.exit_code(code), killed=killed)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from ...common.errors import LOST, reason
 from ...resources import allocation
 from ...resources.slurm import gpus_of_tasks, stale_requests
 from ...resources.slurm_job import verified
-from .. import base
-from ..events import BackendWarning, EngineOutput
+from .. import base, causes
+from ..events import BackendWarning, EngineEnded, EngineOutput
 from . import base as engine
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ...specs.backend import BackendSettings
-    from ...specs.container import ContainerSpec
+    from ...specs.container import ContainerSpec, Mount
     from ...specs.plan import Node
     from ..events import Emit
 
@@ -75,6 +76,12 @@ Other variables identify the job, or an argument overrides them: SLURM_CONF, SLU
 SLURM_JOB_NAME (srun ignores it in a job), SLURM_JOB_NUM_NODES, SLURM_NNODES, SLURM_NTASKS,
 SLURM_NPROCS, SLURM_MPI_TYPE; PMI_* and SLURM_PMI_* tune MPI alone.
 """
+
+KEPT_INSIDE = ("HOME", "LOGNAME", "PATH", "TERM", "USER")
+"""Variables of this machine that a container of pyxis gets; enroot and its login need them."""
+
+KEPT_BEGINNINGS = ("ENROOT_", "I_MPI_", "MELLANOX_", "NVIDIA_", "OMPI_", "PMI", "PRTE_")
+"""Beginnings of the names of further ones: options of enroot, of its hooks and of MPI."""
 
 SHOWN = 6
 """Names of variables that a line shows."""
@@ -177,7 +184,19 @@ class Slurm(engine.Engine):
             )
         if not self.shares():
             emit(EngineOutput(WAITS))
+        try:
+            _make_folders(self._settings.container)
+        except OSError as error:
+            emit(EngineEnded(f"{error.filename}: {reason(error)}", LOST, False))
+            return
         super().start(nodes, loop, emit, dial)
+
+    def start_failure(self, lines: Sequence[str]) -> str:
+        """Return why pyxis has not started the container, if srun's lines say so."""
+        container = self._settings.container
+        if container is None or not container.by_engine:
+            return ""
+        return causes.explain_pyxis(container.shown, lines)
 
     def fault_tolerance(self) -> list[engine.Argument]:
         """Return options that make the step continue without a task, or a node (srun(1))."""
@@ -230,19 +249,50 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
 
 
 def _pyxis(container: ContainerSpec | None) -> list[str]:
-    """Return srun's options for a container of pyxis (github.com/NVIDIA/pyxis, README)."""
+    """Return srun's options for a container of pyxis (github.com/NVIDIA/pyxis, README).
+
+    srun passes on the last value of an option alone, and pyxis refuses a second one.
+    """
     if container is None or not container.by_engine:
         return []
-    mounts = ",".join(
-        f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"
-        for mount in container.mounts
-    )
+    mounts = [_as_pyxis_has_it(mount) for mount in container.mounts]
+    words = list[str]()
+    given = iter(container.args)
+    for word in given:
+        name, _, value = word.partition("=")
+        if name == "--container-mounts":
+            mounts.append(value or next(given, ""))
+        else:
+            words.append(word)
+    workdir = any(word.partition("=")[0] == "--container-workdir" for word in words)
+    also = [name for name in sorted(os.environ) if name.startswith(KEPT_BEGINNINGS)]
     return [
+        # Otherwise everything that the image does not set would be this machine's.
+        f"--export={','.join([*KEPT_INSIDE, *also])}",
         f"--container-image={container.image}",
-        *([f"--container-mounts={mounts}"] if mounts else []),
-        "--container-workdir=/",
-        *container.args,
+        *([f"--container-mounts={','.join(mounts)}"] if mounts else []),
+        *([] if workdir else ["--container-workdir=/"]),
+        *words,
     ]
+
+
+def _as_pyxis_has_it(mount: Mount) -> str:
+    """Return a mount with its flags; one that nobody has named may be missing on a node."""
+    needed = mount.given or mount.made
+    flags = [*(["ro"] if mount.read_only else []), *([] if needed else ["nofail"])]
+    return ":".join([mount.source, mount.target, *(["+".join(flags)] if flags else [])])
+
+
+def _make_folders(container: ContainerSpec | None) -> None:
+    """Make the folders that have to exist before a node can mount them.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    if container is not None and container.by_engine:
+        for mount in container.mounts:
+            if mount.made:
+                os.makedirs(mount.source, exist_ok=True)
 
 
 def _outside() -> str:

@@ -204,8 +204,8 @@ def _check_separators(mount: Mount, runtime: str, separators: str) -> None:
         for one in separators:
             if one in path:
                 raise UsageError(
-                    f"--container {runtime}: {path!r} has a {one!r}, which {runtime} uses to"
-                    " separate paths; use a link without it"
+                    f"--container {runtime}: {path!r} has a {one!r}, which the mounts of {runtime}"
+                    " cannot have; use a link without it"
                 )
 
 

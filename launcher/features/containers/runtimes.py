@@ -228,6 +228,13 @@ def _names(words: Sequence[str], *options: str) -> bool:
     return any(word.partition("=")[0] in options for word in words)
 
 
+OF_FSTAB = ":,\\ \t\n\r\v\f"
+"""Characters that end a field, or change one, in the rows of an fstab that enroot makes."""
+
+OF_A_SHELL = '"$`'
+"""Characters that mean something in the shell script in which pyxis writes such rows."""
+
+
 class Runtime(NamedTuple):
     """A way to run a container.
 
@@ -252,8 +259,8 @@ RUNTIMES: Mapping[str, Runtime] = {
     "podman": Runtime(_engine, has_images=True, tools=("podman",)),
     "docker": Runtime(_engine, has_images=True, tools=("docker",)),
     "apptainer": Runtime(_apptainer, "FILE.sif", tools=("apptainer", "singularity")),
-    "enroot": Runtime(_enroot, "FILE.sqsh", separators=":,", tools=("enroot",)),
-    "pyxis": Runtime(None, separators=":,"),
+    "enroot": Runtime(_enroot, "FILE.sqsh", separators=OF_FSTAB, tools=("enroot",)),
+    "pyxis": Runtime(None, separators=OF_FSTAB + OF_A_SHELL),
     "exec": Runtime(attach, "NAME", mounts=False, tools=("podman", "docker")),
     "prefix": Runtime(_prefix, "COMMAND", mounts=False),
 }

@@ -130,6 +130,9 @@ REFUSED = (
     ({"container": "podman:x", "mount": ("/",)}, "/ inside is the image itself"),
     ({"container": "podman:x", "mount": ("/a:/c", "/b:/c")}, "/a and /b cannot both be at /c"),
     ({"container": "enroot:x", "mount": ("/a,b:/c",)}, "'/a,b' has a ','"),
+    ({"container": "enroot:x", "mount": ("/a b:/c",)}, "'/a b' has a ' '"),
+    ({"container": "enroot:x", "mount": ("/a:/c\\040",)}, "which the mounts of enroot"),
+    ({"container": "pyxis:x", "mount": ("/$a:/c",)}, "'/$a' has a '$', which the mounts of pyxis"),
     ({"container": "pyxis:x"}, "use --launcher slurm, or podman"),
 )  # fmt: skip
 
