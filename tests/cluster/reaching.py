@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..support.limits import NEVER, wait_for
-from .machines import HOME
+from .machines import HOME, lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,6 +101,16 @@ def file(path: Path, text: str) -> Iterator[Path]:
         yield path
     finally:
         path.unlink() if before is None else path.write_bytes(before)
+
+
+@contextmanager
+def login_shell(cluster: Cluster, shell: str) -> Iterator[None]:
+    """The user has this shell on all machines inside the `with` block."""
+    path = cluster.path("/run/etc/passwd")
+    rows = [row.split(":") for row in path.read_text().splitlines()]
+    changed = [[*row[:-1], shell] if row[2] == str(os.getuid()) else row for row in rows]
+    with file(path, lines(map(":".join, changed))):
+        yield
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from ..support.limits import wait_for
 from ..support.needs import need, need_modules
 from .command import CHECKOUT, Dsrun
 from .held import Held
+from .reaching import login_shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ rank = os.environ["RANK"]
 told = {"rank": rank, "pid": os.getpid(), "parent": os.getppid(), "folder": os.getcwd(),
         "home": os.environ["HOME"], "path": os.environ["PATH"], "given": os.environ.get("GIVEN"),
         "host": os.uname().nodename, "uid": os.getuid(), "argv": sys.argv[2:],
+        "inside": os.path.exists("/inside"), "library": os.environ.get("LD_LIBRARY_PATH"),
         "names": sorted(name for name in os.environ if name.startswith(("DSRUN_C", "LEAK")))}
 print(json.dumps(told), flush=True)
 made = f"made-{os.environ['DSRUN_JOB_ID']}-"
@@ -176,6 +178,18 @@ def test_workers_run_inside_and_their_codes_are_the_jobs(
 HOSTS = ("--host", "n1:1,n2:1")
 
 
+@pytest.mark.tier("all")
+def test_no_word_changes_where_the_login_shell_is_csh(cluster: Cluster, made: Dsrun) -> None:
+    need("tcsh")
+    value, words = "a b\n'\"$HOME %h ! \\ \t", ["it's", '"a" !x', "a\nb  %h !", "$HOME `id`", ""]
+    with login_shell(cluster, "/bin/tcsh"):
+        environ = {"GIVEN": value}
+        ended = made(*HOSTS, *IN_IT, "--export", "GIVEN", "t.py", "7", *words, env=environ)
+    assert ended.returncode == 7, ended
+    assert [(one["given"], one["argv"]) for one in told(ended.stdout)] == [(value, words)] * 2
+    gone(cluster)
+
+
 def running(dsrun: Dsrun, *more: str) -> Running:
     """A job on two hosts whose workers wait."""
     job = dsrun.start(*HOSTS, *IN_IT, *LEASE, "--grace", "1", *more, "t.py", "wait")
@@ -197,7 +211,7 @@ def test_the_end_of_the_runner_is_that_of_the_containers(
 def first(host: Machine) -> int:
     """The guard, the first process of the container on a host."""
     inside = [pid for pid in of_containers(host, "--stdio") if _line(pid).startswith("python3")]
-    return min(inside, key=_started)
+    return min(inside, key=started)
 
 
 def launcher(host: Machine) -> int:
@@ -210,7 +224,8 @@ def client(host: Machine) -> int:
     return of_containers(host, "--interactive")[0]
 
 
-def _started(pid: int) -> int:
+def started(pid: int) -> int:
+    """When a process was started (proc(5))."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 

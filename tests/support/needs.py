@@ -17,6 +17,11 @@ def need_modules(*names: str) -> None:
     _settle([name for name in names if find_spec(name) is None])
 
 
+def need_files(*paths: str) -> None:
+    """The same for files that a package installs."""
+    _settle([path for path in paths if not os.path.exists(path)])  # noqa: PTH110
+
+
 def _settle(missing: list[str]) -> None:
     if not missing:
         return

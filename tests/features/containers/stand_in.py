@@ -2,22 +2,48 @@
 
 Its first argument is its name: `docker`, `podman`, `apptainer` or `enroot`. It checks the words
 that it gets as the real client does, and gives the command the environment that the real one gives.
-Images and containers are in files beside `STAND_IN`. As with a daemon, the command is in a session
-of its own; if the client is killed, the command's input ends.
+Images and containers are in files beside `STAND_IN`. As with a daemon, the command of docker and
+podman is in a session of its own; if the client is killed, the command's input ends.
+
+The image of apptainer and enroot is a file. If it names a folder, the command runs in that as its
+root file system, which cannot be changed, with /usr of the host; this needs root. As the real ones
+do, apptainer stays and passes signals on, and enroot becomes the command.
 """
 
 from __future__ import annotations
 
 import csv
+import ctypes
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 HERE = Path(os.environ["STAND_IN"])
 IMAGE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home-of-the-image"}
 FLAGS = {"--rm", "--interactive", "--cleanenv", "--nv", "--rocm", "--privileged"}
+APPTAINERS = {"--cleanenv", "--nv", "--rocm", "--pwd", "--mount"}
+ENROOTS = {"--mount", "--env", "--root", "--rw"}
+OF_HOST = ("/usr", "/proc", "/sys", "/dev", "/etc/hosts")
+"""What every root file system gets of the host, besides a /tmp of its own."""
+
+NEW_MOUNTS, READ_ONLY, REMOUNT, BIND, REC, SLAVE = 0x20000, 1, 32, 4096, 16384, 1 << 19
+"""Flags of unshare(2) and mount(2)."""
+
+DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+Rows = list[tuple[str, str, bool]]
+"""Mounts: the path on the host, the path inside, whether it is read-only."""
+
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> int:
@@ -80,13 +106,16 @@ def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     return options, words
 
 
-def check_mounts(values: list[str], read_only: str) -> None:
+def check_mounts(values: list[str], read_only: str) -> Rows:
+    rows: Rows = []
     for value in values:
         kind, source, target, *mode = next(csv.reader([value]))
         assert kind == "type=bind", value
         assert Path(source.removeprefix("source=")).exists(), value
         assert target.startswith("target=/"), value
         assert mode in ([], [read_only]), value
+        rows.append((source.removeprefix("source="), target.removeprefix("target="), bool(mode)))
+    return rows
 
 
 def environment(options: dict[str, list[str]]) -> dict[str, str]:
@@ -115,22 +144,117 @@ def enter(words: list[str]) -> int:
 def apptainer(words: list[str]) -> int:
     assert words.pop(0) == "exec"
     options, (image, *rest) = split(words)
-    check_mounts(options.get("--mount", []), "ro")
-    assert Path(image).exists()
-    prefix = "APPTAINERENV_"
-    own = {n.removeprefix(prefix): v for n, v in os.environ.items() if n.startswith(prefix)}
-    os.execvpe(rest[0], rest, IMAGE | own)
+    if unknown := sorted(options.keys() - APPTAINERS):
+        print(f'Error for command "exec": unknown flag: {unknown[0]}\n', file=sys.stderr)
+        print("Run 'apptainer --help' for more detailed usage information.", file=sys.stderr)
+        return 1
+    rows = check_mounts(options.get("--mount", []), "ro")
+    environ = {**IMAGE, "HOME": os.environ["HOME"]}
+    for name, value in os.environ.items():
+        for prefix in ("SINGULARITYENV_", "APPTAINERENV_"):
+            own = name.removeprefix(prefix)
+            if own != name and own not in {"HOME", "PATH"}:
+                assert environ.setdefault(own, value) == value, "another value is overridden"
+    if not (root := root_of(image)):
+        os.execvpe(rest[0], rest, {**environ, **IMAGE})
+    if child := os.fork():
+        return waited_for(child)
+    libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
+    home = os.environ["HOME"]
+    enter_root(root, [(home, home, False), *rows])
+    os.chdir(options["--pwd"][0])
+    try:
+        os.execvpe(rest[0], rest, {**environ, **variables(Path("/etc/environment"))})
+    except FileNotFoundError:
+        print(f'FATAL:   "{rest[0]}": executable file not found in $PATH', file=sys.stderr)
+        os._exit(255)
+
+
+def waited_for(child: int) -> int:
+    """Pass signals on to the command, and end as it does."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return code
 
 
 def enroot(words: list[str]) -> int:
     assert words.pop(0) == "start"
     options, (image, *rest) = split(words)
+    if options.keys() - ENROOTS:
+        print("Usage: enroot start [options] [--] NAME|IMAGE [COMMAND] [ARG...]\n\n Options: ...")
+        sys.exit(0)
+    rows: Rows = []
     for mount in options.get("--mount", []):
-        source, target, kind, _modes = mount.split(":")
+        if not re.fullmatch(r"[^\s]+:[^\s]+", mount):
+            sys.exit(f"[ERROR] Invalid argument: {mount}")
+        source, target, kind, modes = mount.split(":")
         assert Path(source).exists()
         assert (target[0], kind) == ("/", "none")
-    assert Path(image).exists()
-    os.execvpe(rest[0], rest, environment(options))
+        assert set(modes.split(",")) <= {"x-create=auto", "rbind", "ro", "rw"}
+        rows.append((source, target, "ro" in modes.split(",")))
+    own: dict[str, str] = {}
+    for name in options.get("--env", []):
+        assert re.fullmatch(r"[A-Za-z_]\w*", name), "enroot refuses other names"
+        own |= parsed(f"{name}={os.environ.get(name, '')}".split("\n"))
+    if not (root := root_of(image)):
+        os.execvpe(rest[0], rest, IMAGE | own)
+    enter_root(root, rows)
+    home = {"HOME": os.environ["HOME"]}
+    environ = {**IMAGE, **home, **variables(Path("/etc/environment")), **own}
+    os.closerange(3, 1024)
+    os.execvpe("/bin/sh", ["-sh", "-c", 'exec "$@"', "sh", *rest], environ)
+
+
+def root_of(image: str) -> str:
+    """Return the folder that an image names, "" if there is none."""
+    text = Path(image).read_text()
+    return text if text.startswith("/") and Path(text).is_dir() else ""
+
+
+def enter_root(root: str, rows: Rows) -> None:
+    """Have a folder as the root file system of this process, with mounts."""
+    checked(libc.unshare(NEW_MOUNTS))
+    mounted("", "/", REC | SLAVE)
+    mounted(root, root, BIND)
+    mounted("tmpfs", f"{root}/tmp", 0, "tmpfs")
+    for source, target, read_only in [*((one, one, False) for one in OF_HOST), *rows]:
+        place = Path(f"{root}{target}")
+        if Path(source).is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch()
+        mounted(source, str(place), BIND | REC)
+        if read_only:
+            mounted("", str(place), BIND | REMOUNT | READ_ONLY)
+    mounted("", root, BIND | REMOUNT | READ_ONLY)
+    os.chroot(root)
+    os.chdir("/")
+
+
+def mounted(source: str, target: str, flags: int, kind: str = "") -> None:
+    words = (os.fsencode(one) or None for one in (source, target, kind))
+    checked(libc.mount(*words, flags, None))
+
+
+def checked(result: int) -> None:
+    if result:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def variables(file: Path) -> dict[str, str]:
+    """Return the variables of an image."""
+    return parsed(file.read_text().splitlines())
+
+
+def parsed(lines: Iterable[str]) -> dict[str, str]:
+    """Return the variables that enroot finds in lines; it drops any other line."""
+    pairs = (line.partition("=") for line in lines if re.match(r"[A-Za-z_]\w*=", line))
+    return {name: value for name, _, value in pairs}
 
 
 def served(argv: list[str], environ: dict[str, str]) -> int:
