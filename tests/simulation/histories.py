@@ -403,6 +403,47 @@ def signal_while_stopping() -> list[Event]:
     return made.finish(stopped=3, stop_signal=1)
 
 
+def signal_after_the_engine() -> list[Event]:
+    """The engine is killed; rank 0 crashes before its node is told to stop; then comes SIGTERM.
+
+    The node has told it to stop before it was reaped, so no failure is in the report.
+    """
+    made = begun()
+    made.fault("kill", "engine")
+    made.loses("", "mpirun ended (SIGKILL)")
+    made.wait(0.002)
+    made.fault("crash", 0, "n0")
+    made.exits(1, 0, EXIT)
+    for rank in (0, 1, 2, 3):
+        made.signals(1, rank, 15)
+    made.wait(2.0)
+    made.fault("signal", "runner", number=15)
+    for rank in (1, 2, 3):
+        made.exits(1, rank, 15)
+    made.leave("n0")
+    made.leave("n1")
+    return made.finish(stopped=4, stop_signal=15)
+
+
+def signal_after_two_at_once() -> list[Event]:
+    """Two ranks crash within a moment, the report has the second one first; then comes SIGTERM."""
+    made = begun()
+    made.fault("crash", 0, "n0")
+    made.exits(1, 0, EXIT)
+    made.wait(0.2)
+    made.fault("crash", 3, "n1")
+    made.fails(1, 3)
+    for rank in (1, 2):
+        made.signals(1, rank, 15)
+    made.wait(2.0)
+    made.fault("signal", "runner", number=15)
+    for rank in (1, 2):
+        made.exits(1, rank, 15)
+    made.leave("n0")
+    made.leave("n1")
+    return made.finish(stopped=2, stop_signal=15)
+
+
 def unread() -> list[Event]:
     """The reader of the output goes; what is printed later is not shown."""
     made = begun()

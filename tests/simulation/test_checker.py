@@ -44,6 +44,14 @@ GOOD: dict[str, tuple[Callable[[], History], dict[str, int]]] = {
         histories.signal_while_stopping,
         {"a signal ends a job that is stopping": 1, "another signal is passed on": 3},
     ),
+    "signal after engine": (
+        histories.signal_after_the_engine,
+        {"a signal ends a job that is stopping": 1},
+    ),
+    "signal after two": (
+        histories.signal_after_two_at_once,
+        {"a signal ends a job that is stopping": 2},
+    ),
     "unread": (histories.unread, {"nobody reads the output": 1}),
     "stuck": (histories.stuck, {"a process that cannot be ended is left": 2}),
     "start": (
@@ -225,6 +233,14 @@ def early_fault(history: History) -> History:
 def _of(one: Event, pid: int) -> bool:
     """Return whether it is the end of a process, or a signal to it."""
     return one.kind in {"ended", "signalled"} and one.fields["pid"] == pid
+
+
+def engine_later(history: History, seconds: float) -> History:
+    """Kill the engine so long after the crash of rank 0, which no report has."""
+    engine = history.pop(where(history, "fault", target="engine")[0])
+    crash, told = where(history, "ended", pid=120)[0], where(history, "signalled", pid=120)[0]
+    history.insert(told, engine._replace(time=history[crash].time))
+    return later(history, "fault", seconds, target="engine")
 
 
 def unnoticed(history: History) -> History:
@@ -629,6 +645,18 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
     ("a fault passed over", "cause_is_named", histories.well, unnoticed),
     ("a kill not told", "kill_is_told", histories.launcher_killed, lose_sight),
     ("the second failure", "first_cause", histories.failed, early_fault),
+    (
+        "a failure before the engine's end",
+        "first_cause",
+        histories.signal_after_the_engine,
+        lambda h: engine_later(h, 1.0),
+    ),
+    (
+        "nothing was stopped for",
+        "first_cause",
+        histories.signal_after_the_engine,
+        lambda h: alter_report(h, lost=[]),
+    ),
     ("lost for nothing", "loss_is_a_fault", histories.well, lost_at_end),
     (
         "silent while the runner was",

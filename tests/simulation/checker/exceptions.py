@@ -163,19 +163,31 @@ def _stuck(facts: Facts, problem: Problem) -> bool:
 
 def _moment(facts: Facts, _problem: Problem) -> bool:
     """Return whether all happened at about the same time, as far as clocks of hosts are known."""
+    return not truth.earlier(facts, _a_moment(facts))
+
+
+def _a_moment(facts: Facts) -> float:
+    """Return the seconds within which either of two faults may be the first."""
     slow = any(True for _ in _faults(facts, "delay", until=facts.over[1]))
-    return not truth.earlier(facts, truth.MOMENT + SLOW * slow)
+    return truth.MOMENT + SLOW * slow
 
 
 def _signal_while_stopping(facts: Facts, _problem: Problem) -> bool:
-    """Return whether a signal, or nobody reading, ended a job that was being stopped already."""
+    """Return whether a signal, or nobody reading, ended a job that was being stopped already.
+
+    It was if the report's first failure or loss may be what came first. What certainly came first
+    may be another fault of that moment, which the report need not have: a worker that dies between
+    the end of the engine and the stop on its node is one of those that were told to stop.
+    """
     report, first = facts.report, truth.earlier(facts)[0]
-    places = {
-        "failure": [one["rank"] for one in report["failures"][:1]],
-        "lost": [one["host"] for one in report["lost"][:1]],
-    }
+    stopped_for = [
+        *(truth.Named("failure", one["rank"]) for one in report["failures"][:1]),
+        *(truth.Named("lost", one["host"]) for one in report["lost"][:1]),
+    ]
+    until = first.earliest + _a_moment(facts)
+    soon = [one for one in truth.candidates(facts) if one.earliest <= until]
     taken = report["cause"] in {"signal", "broken pipe"}
-    return taken and first.place in places.get(first.cause, ())
+    return taken and any(cause.fits(one) for cause in stopped_for for one in soon)
 
 
 def _signals(facts: Facts, until: float, number: int = 0) -> int:
