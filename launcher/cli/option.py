@@ -60,6 +60,7 @@ class Option(NamedTuple):
         whole_job: whether the option is for a whole job and not for one of its roles, as are those
             of dsrun-hold.
         only_role: whether only a role has the option.
+        also_role: whether a role has it, too, although it is an option of dsrun-hold.
         elastic: whether the option has an effect only in an elastic job.
         not_in_python: why a Python program cannot set the option; "" if it can.
         untrusted: a regular expression for the values that a project's file may set before it is
@@ -94,6 +95,7 @@ class Option(NamedTuple):
     by_hold: bool = False
     whole_job: bool = False
     only_role: bool = False
+    also_role: bool = False
     elastic: bool = False
     not_in_python: str = ""
     untrusted: str = ""

@@ -71,7 +71,7 @@ class Options:
         "Use these hosts instead of a hostfile: h1:4,h2:0-3. A single number after the colon"
         " is a count of slots, anything else a list of slots (0-0 is slot 0 alone).",
         metavar="LIST", separator=",", unset="see --hostfile", like=("nodelist", "-w", "hosts"),
-        tools=("job", "hold", "exec", "check"), by_hold=True, offers="hosts")
+        tools=("job", "hold", "exec", "check"), by_hold=True, also_role=True, offers="hosts")
     on: str | None = option(None,
         "Run on the nodes that dsrun-hold keeps under this name, without connecting again. 'last'"
         " is the newest hold. Host filters choose among its nodes and slots.",
@@ -210,15 +210,15 @@ class Options:
         " docker:IMAGE, apptainer:FILE.sif, enroot:FILE.sqsh, pyxis:IMAGE (Slurm), exec:NAME (one"
         " that runs on each node already), or prefix:'COMMAND ...', which is put before the node"
         " launcher's command.",
-        metavar="RUNTIME:IMAGE", unset="none", tools=("hold",), by_hold=True, whole_job=True)
+        metavar="RUNTIME:IMAGE", unset="none", tools=("hold",), by_hold=True, also_role=True)
     mount: tuple[str, ...] = option((),
         "With --container: mount A of each node at B, by default at A. Repeatable. The folders of"
         " the workers, the script, the logs and --sync are mounted anyway.",
-        metavar="A[:B][:ro]", unset="none", tools=("hold",), by_hold=True, whole_job=True)
+        metavar="A[:B][:ro]", unset="none", tools=("hold",), by_hold=True, also_role=True)
     container_args: str = option("",
         "With --container: extra arguments for the runtime's client, as one string. They come last,"
         " so they win.",
-        metavar="ARGS", separator=" ", unset="none", tools=("hold",), by_hold=True, whole_job=True)
+        metavar="ARGS", separator=" ", unset="none", tools=("hold",), by_hold=True, also_role=True)
 
     # -- Environment of the workers --
     export: tuple[str, ...] = option((),

@@ -50,6 +50,18 @@ class CommandExit(NamedTuple):
     hint: str
 
 
+class OpenLane(NamedTuple):
+    """OPEN_LANE: a lane whose node launcher runs in a container.
+
+    Attributes:
+        id: the number of the lane, whose LANE frames follow.
+        entry: the words before the node launcher's arguments (`ContainerSpec.entry`).
+    """
+
+    id: Id
+    entry: tuple[str, ...]
+
+
 class LaneEnd(NamedTuple):
     """LANE_ENDED: the process of a further node launcher has ended.
 

@@ -65,6 +65,7 @@ PACKAGE = 24  # dsrun itself, for a node without it
 PEERS = 25  # a job of several roles: the places of the workers of each role
 PORTS_ASK = 26  # a role: report when its workers listen on these ports, and no other user does
 LEASE = 27  # expect the runner's heartbeats from now on, even before a JOB, and send heartbeats
+OPEN_LANE = 28  # start a further node launcher in a container
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -78,9 +79,7 @@ BINDINGS = 40  # the bindings of the running workers
 READY = 41  # an elastic job: ready for the next round
 RANKS = 42  # torch's rendezvous has formed a round: the ranks on this node
 AGENT_FAILED = 43  # an elastic job: the agent on this node has failed, and why
-SHARD_REQUEST = (
-    44  # a request of a worker to a shard queue; an empty one is the end of its connection
-)
+SHARD_REQUEST = 44  # a worker's request to a shard queue; an empty one: its connection has ended
 STARTED = 45  # the workers on this node are running: ranks and pids
 FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
 FROM_LANE = 47  # bytes from a further node launcher; an empty body: its line has ended
@@ -95,6 +94,7 @@ ACTIVITY = 57  # activity of the workers since the start: CPU time, input and ou
 WAITS = 58  # the reason why the checks of a JOB wait, before HELLO
 OPENED = 59  # the answer to START: dsrun no longer listens on the master port
 PORTS = 60  # the answer to PORTS_ASK
+LANE_SAID = 61  # the output of a further node launcher's container before that answers
 # both ways (SUSPEND, too: a node answers b"hold" with b"hold")
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold
@@ -107,7 +107,7 @@ TO_ROUNDS = ROUND, LEAVE_ROUND, CHANGE_SOON
 TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, PORTS_ASK, *TO_ROUNDS)
 """Frames that a node's run handles itself; the first name has those for its rounds."""
 
-TO_SIDE_SERVICES = LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT
+TO_SIDE_SERVICES = OPEN_LANE, LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT
 """Frames for services that run beside a node's runs."""
 
 _HEAD = struct.Struct("!BI")

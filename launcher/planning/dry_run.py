@@ -158,13 +158,14 @@ def as_table(spec: JobSpec, commands: Sequence[StartCommand]) -> str:
         *python_row(spec),
         ("folder", spec.workdir),
         *rows(spec),
-        *_container(spec),
+        *container_rows(spec),
         *(("note", note) for note in origin.notes),
     ]
     return "\n".join([*aligned(facts), "", *_nodes(spec), "", *sent(spec, commands)])
 
 
-def _container(spec: JobSpec) -> list[tuple[str, str]]:
+def container_rows(spec: JobSpec) -> list[tuple[str, str]]:
+    """Return the rows about the container of a job or of a role."""
     if spec.backend.container is None:
         return []
     shown: list[tuple[str, str]] = load(CONTAINER, __package__)(spec.backend.container)

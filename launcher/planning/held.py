@@ -148,7 +148,8 @@ def held_roles(command: Command, tables: Sequence[RoleTable], held: HoldAnswer) 
             raise table.error("stdin", "not with --on, as held nodes get no standard input")
 
     def plan(inventory: HostSource, hosts: Sequence[Host], choice: BackendChoice) -> RolesSpec:
-        spec = roles_spec(command, tables, Nodes(inventory, hosts, choice))
+        nodes = Nodes(inventory, hosts, choice, container=held.settings.container)
+        spec = roles_spec(command, tables, nodes)
         return spec._replace(job=_as_held(spec.job, held, hosts))
 
     return _on_present(command.options, held, plan)

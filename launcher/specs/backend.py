@@ -50,6 +50,16 @@ class BackendSettings(NamedTuple):
     force_multi: bool = False
     container: ContainerSpec | None = None
 
+    @property
+    def lane_entry(self) -> tuple[str, ...]:
+        """The words with which a lane of a role enters the role's own container; () without one."""
+        container = self.container
+        return container.entry if container is not None and container.of_role else ()
+
+    def for_run(self, spec: BackendSettings) -> BackendSettings:
+        """Return these settings of a fleet for a run, which may have a role's own container."""
+        return self._replace(container=spec.container) if spec.lane_entry else self
+
 
 class DialIn(NamedTuple):
     """Settings for node launchers that dial the runner.

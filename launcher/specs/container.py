@@ -43,6 +43,7 @@ class ContainerSpec(NamedTuple):
         job: the id of the job.
         several: whether the job may have several nodes, which must reach each other.
         copies: whether `--sync` keeps its copies in the cache folder of the host.
+        of_role: whether it belongs to one role of the job, whose node launchers run over lanes.
     """
 
     runtime: str
@@ -53,6 +54,7 @@ class ContainerSpec(NamedTuple):
     job: str = ""
     several: bool = False
     copies: bool = False
+    of_role: bool = False
 
     @property
     def shown(self) -> str:

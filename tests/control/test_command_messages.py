@@ -18,6 +18,7 @@ LAST = (1 << 32) - 1
         command_messages.ExecCommand(1, (ODD, ""), {ODD: ODD}, ODD, True, 0.25, 1 << 18, 15.0),
         command_messages.CommandExit(LAST, -15, ODD),
         command_messages.LaneEnd(1, 69, ODD),
+        command_messages.OpenLane(LAST, ("--program=container", ODD)),
     ],
 )
 def test_messages_come_back_as_they_were(message: NamedTuple) -> None:

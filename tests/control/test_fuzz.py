@@ -37,6 +37,7 @@ SHAPES: dict[int, Any] = {
     frames.EXEC: command_messages.ExecCommand,
     frames.EXEC_EXIT: command_messages.CommandExit,
     frames.LANE_ENDED: command_messages.LaneEnd,
+    frames.OPEN_LANE: command_messages.OpenLane,
     frames.QUESTION: questions.QuestionMessage,
     frames.REPLY: questions.ReplyMessage,
     USAGE: job_messages.Usage,
@@ -47,6 +48,7 @@ SHAPES: dict[int, Any] = {
 NUMBERED: dict[int, Any] = {
     frames.LANE: frames.unpack_numbered,
     frames.FROM_LANE: frames.unpack_numbered,
+    frames.LANE_SAID: frames.unpack_numbered,
     frames.EXEC_INPUT: frames.unpack_numbered,
     frames.EXEC_STOP: frames.unpack_exec_stop,
     frames.EXEC_CREDIT: frames.unpack_exec_count,
@@ -84,6 +86,7 @@ SAMPLES = (
     questions.pack_more(7, "stacks", 2.5),
     messages.pack(frames.EXEC_EXIT, command_messages.CommandExit(7, -9, "it took too long")),
     messages.pack(frames.LANE_ENDED, command_messages.LaneEnd(3, 69, "killed")),
+    messages.pack(frames.OPEN_LANE, command_messages.OpenLane(1, ("--program=container", "e30="))),
     frames.pack_numbered(frames.LANE, 1, b"bytes"),
     frames.pack_numbered(frames.FROM_LANE, 1),
     frames.pack_numbered(frames.EXEC_INPUT, 7, b"input"),

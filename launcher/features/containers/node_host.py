@@ -18,7 +18,7 @@ from ...common import executable, system
 from ...common.errors import NodeError, UsageError, reason
 from ...common.private_folder import cache_root, private_folder
 from ...node.engine_task import task_identity
-from ...node.machine.processes import die_with_parent
+from ...node.machine.processes import adopt_orphans, die_with_parent
 from ...specs.container import ContainerSpec, Mount, unpacked
 from ...specs.environment import CACHE, IDENTITY, NOTE
 from . import node_images, node_records, runtimes
@@ -51,7 +51,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if not any(word.startswith(OF_ENGINES) for word in arguments):
         # A client whose container has lost its monitor would wait for ever. The end of a client
         # closes the control line, and the node launcher inside stops its workers.
+        # Over a lane, the node launcher outside must not take the client's processes for its own.
         die_with_parent(signal.SIGKILL)
+        adopt_orphans()
     tool = node_images.tool(spec)
     if spec.copies:
         spec, environ = _with_cache(spec, environ)

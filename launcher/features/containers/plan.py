@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ...cli.options import Options
     from ...specs.job import JobSpec
 
+NONE = "none"
+"""The value of --container for none, as in a role of a job whose other roles have one."""
+
 OF_THE_IMAGE = ("LD_LIBRARY_PATH",)
 """Variables that travel to hosts, but not into images, which have their own."""
 
@@ -43,7 +46,9 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     Raises:
         UsageError: an option is invalid, or something else in the job does not go with it.
     """
-    if not options.container and not (options.mount or options.container_args):
+    if options.container == NONE or not (
+        options.container or options.mount or options.container_args
+    ):
         return spec
     if not options.container:
         name = "mount" if options.mount else "container_args"

@@ -43,17 +43,10 @@ HANG_UP = 2.0
 
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
-    *(frames.WAITS, frames.OPENED, frames.PORTS),
-    *(
-        frames.INPUT_ACK,
-        frames.DONE,
-        frames.SHARD_REQUEST,
-        frames.BINDINGS,
-        frames.SUSPEND,
-        frames.BEAT,
-    ),
+    *(frames.WAITS, frames.OPENED, frames.PORTS, frames.SUSPEND, frames.BEAT),
+    *(frames.INPUT_ACK, frames.DONE, frames.SHARD_REQUEST, frames.BINDINGS),
     *(frames.READY, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
-    *(frames.FROM_LANE, frames.LANE_ENDED),
+    *(frames.FROM_LANE, frames.LANE_SAID, frames.LANE_ENDED),
     *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK),
     *(frames.REPLY, frames.REACHED, frames.ACTIVITY),
 )
@@ -159,7 +152,7 @@ class NodeFleet:
 
     def reach(self, node: NodeConnection) -> None:
         """Start the node launcher of a lost or an added node; events report the outcome."""
-        if node.is_lane and self._lanes is not None:
+        if node.lane is not None and self._lanes is not None:
             self._lanes.reach(node)
             return
         node.try_again()
@@ -208,16 +201,17 @@ class NodeFleet:
         """The names of the nodes, for messages."""
         return ", ".join(node.name for node in self.nodes.values())
 
-    def find(self, node: Node) -> NodeConnection | None:
+    def find(self, node: Node, entry: tuple[str, ...] = ()) -> NodeConnection | None:
         """Return a connection to a plan's node, found by host name; None if there is none.
 
-        If a run uses the node, and the fleet `shares` its nodes, return another connection to it.
+        If a run uses the node, and the fleet `shares` its nodes, return another connection to it;
+        so, too, if the run needs a node launcher in a container, which these words enter.
         """
         known = self._by_host.get(_key(node))
-        if known is None or self._lanes is None or known.on_event is None:
+        if known is None or self._lanes is None or not (entry or known.on_event is not None):
             return known
         given_up = known.state is ConnectionState.LOST and not known.returns
-        return known if given_up else self._lanes.free(known)
+        return known if given_up and not entry else self._lanes.free(known, entry)
 
     @property
     def connections(self) -> list[NodeConnection]:
@@ -314,7 +308,7 @@ class NodeFleet:
         """Emit an event to the run that uses the node, or to `on_idle` if none does."""
         if event.node.on_event is not None:
             event.node.on_event(event)
-        elif not event.node.is_lane:
+        elif event.node.lane is None:
             self.on_idle(event)
 
     # -- frames of nodes --------------------------------------------------------------------
@@ -392,7 +386,7 @@ class NodeFleet:
 
     def emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
         """Emit a loss to the run that uses the node, or log it if none does."""
-        if event.node.on_event is None and not event.node.is_lane:
+        if event.node.on_event is None and event.node.lane is None:
             self._log(f"lost {event.node.name}: {event.lost}", "warning")
         self.emit(event)
 
@@ -415,7 +409,11 @@ class NodeFleet:
 
     def _lose_silent(self, node: NodeConnection, seconds: float) -> None:
         """Lose a silent node; a lane of a silent node is lost together with the node, not here."""
-        if node.is_lane and self._lanes is not None and self.is_doubtful(self._lanes.first(node)):
+        if (
+            node.lane is not None
+            and self._lanes is not None
+            and self.is_doubtful(self._lanes.first(node))
+        ):
             return
         node.silence = node.silence._replace(seconds=seconds)
         reason = f"no heartbeat for {seconds:.0f} s"

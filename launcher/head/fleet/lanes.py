@@ -14,7 +14,7 @@ from ...backends.causes import explain_end
 from ...backends.stdio import SessionStream
 from ...control import command_messages, frames, messages
 from .events import NodeDisconnected, NodeEnded, NodeSent, NodeSilent
-from .node_connection import ConnectionState, NodeConnection
+from .node_connection import ConnectionState, NodeConnection, Starting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class LaneStream(SessionStream):
         on_arrival: called after new data, or the end of the stream.
     """
 
-    def __init__(self, number: int, send: Callable[[bytes], None]) -> None:
+    def __init__(self, number: int, send: Callable[[bytes], None], *, held: bool = False) -> None:
         """Write to the lane with this number; frames are sent with `send`."""
-        super().__init__(-1, -1)
+        super().__init__(-1, -1, held=held)
         self.on_arrival: Callable[[], None] = lambda: None
         self._number = number
         self._send = send
@@ -82,7 +82,7 @@ class FleetLane:
     def __init__(self, first: NodeConnection, connection: NodeConnection, number: int) -> None:
         self.first = first
         self.connection: NodeConnection | None = connection
-        self.stream = LaneStream(number, first.send)
+        self.stream = LaneStream(number, first.send, held=bool(connection.lane))
 
 
 class FleetLanes:
@@ -98,6 +98,7 @@ class FleetLanes:
         self._awaiting: dict[NodeConnection, list[NodeConnection]] = {}
         fleet.services |= {
             frames.FROM_LANE: self._on_bytes,
+            frames.LANE_SAID: self._on_errors,
             frames.LANE_ENDED: self._on_end,
         }
 
@@ -106,12 +107,16 @@ class FleetLanes:
         """The connections over lanes that are open, or that a run still uses."""
         return list(self._first_of)
 
-    def free(self, first: NodeConnection) -> NodeConnection:
-        """Return a connection to a node that no run uses; `first` is in use."""
+    def free(self, first: NodeConnection, entry: tuple[str, ...] = ()) -> NodeConnection:
+        """Return a connection to a node that no run uses, over `first`.
+
+        With the words of an `entry`, its node launcher runs in the container that they enter.
+        """
         for connection, carrier in self._first_of.items():
-            if carrier is first and connection.connected and connection.on_event is None:
+            fits = carrier is first and connection.lane == entry
+            if fits and connection.connected and connection.on_event is None:
                 return connection
-        connection = NodeConnection(first.origin, is_lane=True)
+        connection = NodeConnection(first.origin, lane=entry)
         self._first_of[connection] = first
         self._open_or_wait(first, connection)
         return connection
@@ -124,6 +129,8 @@ class FleetLanes:
         """Open a lost lane again, if its node is connected; events report the outcome."""
         first = self._first_of[connection]
         connection.try_again()
+        if connection.lane and first.state is ConnectionState.LOST and first.on_event is None:
+            self._fleet.reach(first)  # no run does
         if first.state is ConnectionState.LOST:
             connection.close(first.lost)
             self._fleet.emit(NodeEnded(connection, first.lost))
@@ -170,6 +177,10 @@ class FleetLanes:
             if lane.connection is connection:
                 lane.connection = None
         self._lanes[number] = lane = FleetLane(first, connection, number)
+        if connection.lane:
+            opened = command_messages.OpenLane(number, connection.lane)
+            first.send(messages.pack(frames.OPEN_LANE, opened))
+            connection.starting = Starting(self._fleet.loop.awake())
         lane.stream.on_arrival = self._fleet.open(connection, lane.stream).receive
 
     # -- the end -----------------------------------------------------------------------------
@@ -183,6 +194,13 @@ class FleetLanes:
     def _on_bytes(self, first: NodeConnection, body: bytes) -> None:
         number, data = frames.unpack_numbered(body)
         self._lane(first, number).stream.feed(data)
+
+    def _on_errors(self, first: NodeConnection, body: bytes) -> None:
+        """Keep what a container's client prints, to explain a lane that does not answer."""
+        number, data = frames.unpack_numbered(body)
+        connection = self._lane(first, number).connection
+        if connection is not None:
+            connection.starting.hear(data.decode("utf-8", "replace").removesuffix("\n"))
 
     def _on_end(self, first: NodeConnection, body: bytes) -> None:
         """Handle the end of a lane's process, and report the reason."""

@@ -81,7 +81,8 @@ class NodeConnection:
 
     Attributes:
         origin: the node as the backend knows it; its rank never changes.
-        is_lane: whether this is a further connection, through the node's first one.
+        lane: for a further connection through the node's first one: the words with which its
+            command enters a container, () for none. None for the first connection.
         state: whether the node is connected.
         attempt: the number of reconnections; events of earlier sessions are ignored.
         lost: why there is no connection; "" while there is one, or none has been tried.
@@ -102,9 +103,9 @@ class NodeConnection:
             so far has the least network delay in it.
     """
 
-    def __init__(self, node: Node, *, is_lane: bool = False) -> None:
+    def __init__(self, node: Node, *, lane: tuple[str, ...] | None = None) -> None:
         self.origin = node
-        self.is_lane = is_lane
+        self.lane = lane
         self.state = ConnectionState.CONNECTING
         self.lost = self.cause = ""
         self.answered = self.beats = self.returns = self.unconfirmed = False

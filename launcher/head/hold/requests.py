@@ -196,7 +196,7 @@ def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
     return spec._replace(
         plan=plan._replace(launcher=own.plan.launcher),
         workers=spec.workers._replace(preload=preload),
-        backend=own.backend,
+        backend=own.backend.for_run(spec.backend),
         supervision=spec.supervision._replace(heartbeat_timeout=heartbeat),
         dial_in=own.dial_in,
         held=True,

@@ -220,7 +220,7 @@ def job_of(role: RoleSpec, whole: JobSpec) -> JobSpec:
         role=role.name,
         ports=role.ports,
         plan=job.plan._replace(launcher=whole.plan.launcher),
-        backend=whole.backend,
+        backend=whole.backend.for_run(job.backend),
         workers=job.workers._replace(role=role.name),
         supervision=job.supervision._replace(heartbeat_timeout=supervision.heartbeat_timeout),
         output=output._replace(prefix=prefix, report_file=None),

@@ -215,7 +215,7 @@ class Run:
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self._console, self._greeting = console, owner.greeting if owner else None
         self._task = tasks(spec)
-        nodes = members(spec.plan, fleet)
+        nodes = members(spec.plan, fleet, spec.backend.lane_entry)
         size = window(len(nodes))
         self.output = RunOutput(console, OutputFilter(spec), size)
         self._queue, self.gates = EventQueue(), gates(self)
@@ -365,6 +365,6 @@ class Run:
     def _find(self, host: Host) -> tuple[NodeConnection, Node]:
         """Return the connection of an added host, and its place in the fleet."""
         node = Node(len(self.fleet.nodes), host, None, host.slots)
-        connection = self.fleet.find(node) or self.fleet.add(node)
+        connection = self.fleet.find(node, self.spec.backend.lane_entry) or self.fleet.add(node)
         self.fleet.lend_more(connection, self.on_event)
         return connection, node

@@ -270,13 +270,15 @@ def assigned(plan: Plan, nodes: Sequence[RunNode]) -> Plan:
     return plan
 
 
-def members(plan: Plan, fleet: NodeFleet) -> list[RunNode]:
+def members(plan: Plan, fleet: NodeFleet, entry: tuple[str, ...] = ()) -> list[RunNode]:
     """Return the nodes of a plan that the fleet has; for some jobs that is only one of them.
+
+    `entry` is as in `NodeFleet.find`.
 
     Raises:
         UsageError: the fleet has none of these nodes.
     """
-    known = [(at, node) for node in plan.nodes if (at := fleet.find(node))]
+    known = [(at, node) for node in plan.nodes if (at := fleet.find(node, entry))]
     if not known:
         names = ", ".join(node.host.name for node in plan.nodes)
         raise UsageError(f"{names}: not among the connected nodes: {fleet.names}")

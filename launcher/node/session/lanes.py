@@ -20,7 +20,7 @@ from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...common.loop import Loop
     from ...control.connection import Connection
@@ -69,6 +69,15 @@ class Lanes:
         """Whether no lane is left."""
         return not self._lanes
 
+    def on_open(self, body: bytes) -> None:
+        """Start a lane in a container.
+
+        Raises:
+            BadFrame: the frame is not valid.
+        """
+        number, entry = messages.unpack(command_messages.OpenLane, body)
+        self._open_new(number, entry)
+
     def on_frame(self, body: bytes) -> None:
         """Pass bytes to a lane; start a lane first if its number is new.
 
@@ -76,20 +85,22 @@ class Lanes:
             BadFrame: the frame is not valid.
         """
         number, data = frames.unpack_numbered(body)
+        if data and number not in self._lanes:
+            self._open_new(number)
         if number in self._lanes:
             self._lanes[number].feed(data)
-        elif data and number > self._newest:  # an older number is of a lane that has just ended
-            self._newest = number
-            self._signals.flush()
-            if not (self._closing or self._leaving):
-                self._open(number).feed(data)
 
-    def _open(self, number: int) -> Lane:
-        lane = Lane(self._loop, number, self._link, partial(self._on_over, number))
-        self._lanes[number] = lane
-        lane.start()
-        self._signals.started()
-        return lane
+    def _open_new(self, number: int, entry: Sequence[str] = ()) -> None:
+        """Start a lane, unless its number is of one that has ended, or this node is leaving."""
+        if number <= self._newest:
+            return
+        self._newest = number
+        self._signals.flush()
+        if not (self._closing or self._leaving):
+            lane = Lane(self._loop, number, self._link, partial(self._on_over, number), entry)
+            self._lanes[number] = lane
+            lane.start()
+            self._signals.started()
 
     def _on_over(self, number: int) -> None:
         del self._lanes[number]
@@ -136,9 +147,25 @@ class Lane:
         pid: the pid of its guard; 0 if it could not be started.
     """
 
-    def __init__(self, loop: Loop, number: int, link: Connection, over: Callable[[], None]) -> None:
-        """Prepare a lane; `over` is called once, when it has ended or could not be started."""
+    def __init__(
+        self,
+        loop: Loop,
+        number: int,
+        link: Connection,
+        over: Callable[[], None],
+        entry: Sequence[str] = (),
+    ) -> None:
+        """Prepare a lane.
+
+        Args:
+            loop: the event loop.
+            number: its number on the line.
+            link: the line.
+            over: called once, when it has ended or could not be started.
+            entry: the words with which its command enters a container.
+        """
         self.pid = 0
+        self._entry = entry
         self._loop = loop
         self._number = number
         self._link = link
@@ -150,8 +177,8 @@ class Lane:
         self._code: int | None = None
 
     def start(self) -> None:
-        """Start its guard, with the Python and the dsrun folder of this process."""
-        argv = [os.fsencode(word) for word in node_argv(BackendSettings(), "--stdio")]
+        """Start its guard, or what enters its container, with this process's Python and dsrun."""
+        argv = [os.fsencode(one) for one in node_argv(BackendSettings(), *self._entry, "--stdio")]
         try:
             guard = spawn(WorkerSpec(0, argv, dict(os.environb), b".", keep_stdin=True))
         except (SpawnFailed, OSError) as error:
@@ -223,6 +250,8 @@ class Lane:
         data = self._read_from(self._stderr)
         if data is not None:
             self._errors = (self._errors + data)[-KEPT:]
+        if data and self._entry:
+            self._link.send(frames.pack_numbered(frames.LANE_SAID, self._number, data))
         if data == b"":
             self._close_errors()
 

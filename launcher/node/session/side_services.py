@@ -35,6 +35,7 @@ class SideServices:
         self._lanes = Lanes(loop, link, signals, self._on_end)
         self.handlers: dict[int, Callable[[bytes], None]] = {
             frames.EXEC: self._on_exec,
+            frames.OPEN_LANE: self._lanes.on_open,
             frames.LANE: self._lanes.on_frame,
             **self._commands.handlers,
         }

@@ -68,6 +68,7 @@ def as_table(spec: RolesSpec, commands: Sequence[StartCommand]) -> str:
         ("hosts", job.origin.source),
         ("launcher", job.origin.choice),
         ("folder", job.workdir),
+        *dry_run.container_rows(job),
         *rows(job),
         *(("note", note) for note in job.origin.notes),
     ]
@@ -80,6 +81,8 @@ def as_table(spec: RolesSpec, commands: Sequence[StartCommand]) -> str:
 def _own(role: RoleSpec, job: JobSpec) -> Iterator[str]:
     """Yield the lines about one role's own part of the plan."""
     facts = [("program", shlex.join(dry_run.argv(role.job))), *dry_run.python_row(role.job)]
+    if role.job.backend.lane_entry:
+        facts += dry_run.container_rows(role.job)
     if role.job.workdir != job.workdir:
         facts.append(("folder", role.job.workdir))
     whole = rows(job)

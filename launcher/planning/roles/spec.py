@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...resources.source import HostSource
+    from ...specs.backend import BackendSettings
+    from ...specs.container import ContainerSpec
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ..planner import PlannedJob
@@ -40,6 +42,9 @@ KEPT = (
     *("log_dir", "prefix", "grace", "export", "env_file", "master_addr", "master_port"),
 )
 """Options that roles may have, and that also apply to the whole job."""
+
+CONTAINER = frozenset({"container", "mount", "container_args"})
+"""Options of the whole job that are only defaults of its roles if a role has its own container."""
 
 OWN = frozenset(
     {
@@ -71,12 +76,14 @@ class Nodes(NamedTuple):
         hosts: the hosts of the job.
         choice: the backend.
         alone: whether the command runs on every node.
+        container: the container that held nodes run in; None for none.
     """
 
     inventory: HostSource
     hosts: Sequence[Host]
     choice: BackendChoice
     alone: bool = False
+    container: ContainerSpec | None = None
 
 
 def find_nodes(command: Command) -> Nodes:
@@ -144,6 +151,10 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     _check_input(tables)
     commands = {one.name: _of_role(command, one) for one in tables}
     hosts = _placed(tables, commands, nodes)
+    if any(not CONTAINER.isdisjoint(one.values) for one in tables):
+        none = Options()
+        options = command.options.changed(**{name: getattr(none, name) for name in CONTAINER})
+        command = command._replace(options=options)
     planned = whole(command, nodes)
     origin = planned.origin
     roles = [
@@ -161,7 +172,8 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     planned = planned._replace(origin=origin._replace(notes=notes))
     # Held: a lost node does not end the job, and several programs run on a node.
     job = job_spec(planned, _whole(command).options)._replace(held=True)
-    return RolesSpec(job, tuple(_within(one, job) for one in roles))
+    within = nodes.container or job.backend.container
+    return RolesSpec(job, tuple(_within(one, job, within) for one in roles))
 
 
 def _whole(command: Command) -> Command:
@@ -242,14 +254,43 @@ def _named(error: UsageError, table: RoleTable) -> UsageError:
     return UsageError(text if text != str(error) else f"{table.where}: {text}")
 
 
-def _within(role: RoleSpec, job: JobSpec) -> RoleSpec:
-    """Return a role as a part of a job, with the job's id and a separate log folder."""
+def _within(role: RoleSpec, job: JobSpec, container: ContainerSpec | None) -> RoleSpec:
+    """Return a role as a part of a job, with the job's id and a separate log folder.
+
+    `container` is that of all node launchers of the job.
+    """
     ready, output = role.ready, role.job.output._replace(log_part=role.name)
     if ready.kind == "file":
         import os
 
         ready = ready._replace(what=os.path.join(role.job.workdir, ready.what))
-    return role._replace(ready=ready, job=role.job._replace(job_id=job.job_id, output=output))
+    own = role.job._replace(
+        job_id=job.job_id, output=output, backend=_backend(role, job, container)
+    )
+    return role._replace(ready=ready, job=own)
+
+
+def _backend(role: RoleSpec, job: JobSpec, outer: ContainerSpec | None) -> BackendSettings:
+    """Return the settings of a role, whose container has the job's id.
+
+    Raises:
+        UsageError: the role cannot have a container of its own.
+    """
+    settings, own = role.job.backend, job.backend.container is None
+    if settings.container is None:
+        return settings
+    name = f"role {role.name}: container = {settings.container.shown!r}"
+    if own and settings.container.by_engine:
+        raise UsageError(
+            f"{name}: Slurm starts one such container on each node, for the whole job:"
+            " dsrun --container, without the key"
+        )
+    if own and outer is not None:
+        raise UsageError(f"{name}: not here, as the held nodes run in {outer.shown} already")
+    several = len(job.plan.nodes) > 1
+    return settings._replace(
+        container=settings.container._replace(job=job.job_id, several=several, of_role=own)
+    )
 
 
 def _unused_note(

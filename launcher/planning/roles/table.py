@@ -45,8 +45,7 @@ class RoleTable(NamedTuple):
 
 def unfit(row: Option) -> str:
     """Return why a role cannot have an option; "" if it can."""
-    # The hosts of a role are some of those of the job.
-    of_job = row.whole_job or row.only_typed or (row.by_hold and row is not all_options()["host"])
+    of_job = (row.whole_job or row.only_typed or row.by_hold) and not row.also_role
     return (
         "an option of the whole job, not of a role; give it on the command line" if of_job else ""
     )

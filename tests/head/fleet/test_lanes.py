@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.backends.causes import ENTERING
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.command_messages import LaneEnd
+from dsrun.launcher.control.command_messages import LaneEnd, OpenLane
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.lanes import BLOCK, LaneStream
 from dsrun.launcher.head.run.events import Lost
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.head.run.run_view import RunPhase
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.container import ContainerSpec
 from dsrun.launcher.specs.host import Host
 
 from ...support.fake_fleet import losses, story
@@ -165,7 +168,7 @@ def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: Fake
     job.fleet.isolate(connection, "left")
     assert job.news("n0") == [["STOP", {"number": signal.SIGKILL, "grace": 0.0}]]
     third = on_n0(job)
-    assert third.state.nodes[0].connection.is_lane
+    assert third.state.nodes[0].connection.lane == ()
     job.node("n0").done()
     job.step()
     assert on_n0(job).state.nodes[0].connection is connection
@@ -204,7 +207,7 @@ def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
     assert "killed by SIGKILL" in str(third.state.error)
     for run in (second, third):
         run.release_nodes()
-    assert [one.is_lane for one in job.fleet.connections] == [False, False]
+    assert [one.lane for one in job.fleet.connections] == [None, None]
     assert first.state.phase is RunPhase.STOPPING
 
 
@@ -304,6 +307,7 @@ def test_what_makes_no_sense_on_a_lane_ends_the_lane_alone(job: FakeFleet) -> No
         frames.pack(frames.FROM_LANE, b"x"),
         messages.pack(frames.LANE_ENDED, LaneEnd(2, 0, "")),
         frames.pack_json(frames.LANE_ENDED, {}),
+        frames.pack_numbered(frames.LANE_SAID, 2, b"x"),
     ],
 )
 @pytest.mark.parametrize("name", ["n0", "n1"])
@@ -466,6 +470,63 @@ def test_a_node_is_taken_over_from_a_run_that_has_lost_it(job: FakeFleet) -> Non
     connection.returns = True
     lane = job.fleet.find(connection.origin)
     assert lane is not None
-    assert lane.is_lane
+    assert lane.lane == ()
     job.fleet.take_back(first.on_event)
     assert not connection.returns
+
+
+INSIDE = ContainerSpec("podman", "image", job="job", of_role=True)
+
+
+def inside(job: FakeFleet) -> Run:
+    """Begin a run on half of the first node, in a container."""
+    job.hosts["half"] = Host("n0", (2, 3))
+    return job.run("half", backend=BackendSettings(container=INSIDE))
+
+
+def test_a_run_in_a_container_has_a_lane_of_its_own_though_the_node_is_free(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of(Host("n0", (0, 1, 2, 3)), shares=True)
+    job.connect()
+    run = inside(job)
+    kinds = [kind for kind, _ in job.node("n0").received if kind != frames.BEAT]
+    assert kinds == [frames.OPEN_LANE], "frames are held back until its node launcher answers"
+    opened = messages.unpack(OpenLane, job.node("n0").received[-1][1])
+    assert opened == OpenLane(1, INSIDE.entry)
+    lane = FakeLane(job, "n0", 1)
+    lane.starts(run)
+    lane.ends_well()
+    run.release_nodes()
+    again = inside(job)
+    assert [kind for kind, _ in lane.received()] == [frames.JOB, frames.START, frames.JOB]
+    bare = on_n0(job)
+    assert again.state.nodes[0].connection is not bare.state.nodes[0].connection
+    assert job.node("n0").got(frames.JOB)(), "without a container it needs no lane"
+
+
+def test_a_container_that_cannot_start_refuses_the_run(job: FakeFleet) -> None:
+    run = inside(job)
+    said = f"pulling image\n{ENTERING}podman:image\nError: no space left\n".encode()
+    job.node("n0").says(frames.pack_numbered(frames.LANE_SAID, 1, said))
+    job.step()
+    assert "pulling image" in run.state.nodes[0].connection.starting.said
+    FakeLane(job, "n0", 1).leaves(125, said.decode())
+    job.go(1.0)
+    assert "no space left" in str(run.state.error)
+    assert job.prepared[0].state.phase is RunPhase.RUNNING
+
+
+def test_a_lost_node_that_only_containers_use_is_reached_for_them(fleet_of: FleetOf) -> None:
+    job = fleet_of(Host("n0", (0, 1, 2, 3)), shares=True)
+    job.connect()
+    FakeLane(job, "n0", 1).starts(inside(job))
+    old = job.node("n0")
+    old.leaves()
+    job.emit(SessionEnded(0, "connection lost"))
+    job.prepared[0].release_nodes()
+    run = inside(job)
+    job.fleet.reach(run.state.nodes[0].connection)
+    job.step()
+    assert job.node("n0") is not old
+    assert job.node("n0").got(frames.OPEN_LANE)()

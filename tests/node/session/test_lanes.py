@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.common.errors import LOST, SWEPT
+from dsrun.launcher.common.errors import LOST, NODE_UNUSABLE, SWEPT
 from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.command_messages import OpenLane
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.session import signal_deduplicator
+from dsrun.launcher.specs.container import ContainerSpec
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_runner import TRAP, WAITS, ran, running, stopped
@@ -332,3 +334,22 @@ def test_a_lane_that_is_not_read_waits(runner: FakeRunner) -> None:
         r.end()
 
     assert runner.play(history) == 0
+
+
+def test_a_lane_in_a_container_begins_with_the_words_that_enter_it(runner: FakeRunner) -> None:
+    """A container that cannot be entered: what its client says comes before the end."""
+    lane = Lane(runner)
+
+    def history(r: FakeRunner) -> Steps:
+        entry = ContainerSpec("prefix", "/no/such", of_role=True).entry
+        r._socket.sendall(messages.pack(frames.OPEN_LANE, OpenLane(1, entry)))
+        lane.says(frames.BEAT, messages.Stop(0, 0.0))
+        yield lambda: lane.ended() is not None
+        r.end()
+
+    assert runner.play(history) == 0
+    said = [b for kind, b in runner.received if kind == frames.LANE_SAID]
+    assert b"cannot run /no/such" in b"".join(frames.unpack_numbered(one)[1] for one in said)
+    ended = lane.ended() or {}
+    assert (ended["code"], lane.data()) == (NODE_UNUSABLE, b"")
+    assert "cannot run /no/such: no such file" in ended["errors"]

@@ -8,9 +8,11 @@ import pytest
 
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.head.roles.role_effects import job_of
 from dsrun.launcher.planning.roles.file import parsed
 from dsrun.launcher.planning.roles.spec import check, find_nodes, roles_spec
 from dsrun.launcher.specs import codec
+from dsrun.launcher.specs.container import ContainerSpec
 from dsrun.launcher.specs.roles import RoleSpec, RolesSpec
 
 TWO = """\
@@ -74,6 +76,65 @@ def test_each_role_is_a_job_on_its_nodes() -> None:
     assert (server.job.plan.world_size, trainer.job.plan.world_size) == (1, 4)
     assert server.job.plan.program.argv("python", 0) == ["serve", "{port.http}"]
     assert trainer.job.plan.program.argv("python", 0) == ["python", "-u", "train.py"]
+
+
+def containers(spec: RolesSpec) -> list[str]:
+    """The containers of the whole job, and of each role as it is run; "" for none."""
+    jobs = [spec.job, *(job_of(one, spec.job) for one in spec.roles)]
+    return [one.backend.container.shown if one.backend.container else "" for one in jobs]
+
+
+IMAGE = 'container = "docker:a"'
+
+
+@pytest.mark.parametrize(
+    ("words", "server", "trainer", "shown"),
+    [
+        ((), "", "", ["", "", ""]),
+        ((), IMAGE, "", ["", "docker:a", ""]),
+        ((), IMAGE, 'container = "podman:b"', ["", "docker:a", "podman:b"]),
+        (("--container", "podman:c"), "", "", ["podman:c"] * 3),
+        (("--container", "podman:c"), IMAGE, "", ["", "docker:a", "podman:c"]),
+        (("--container", "podman:c"), "", 'container = "none"', ["", "podman:c", ""]),
+        (("--container", "podman:c"), "", 'mount = ["/x"]', ["", "podman:c", "podman:c"]),
+    ],
+)
+def test_roles_have_the_container_of_the_job_or_their_own(
+    words: tuple[str, ...], server: str, trainer: str, shown: list[str]
+) -> None:
+    spec = planned(*words, server=server, trainer=trainer)
+    assert containers(spec) == shown
+    assert codec.decode(RolesSpec, codec.encode(spec)) == spec
+    runs = [job_of(one, spec.job) for one in spec.roles]
+    own = [run.backend.container for run in runs if run.backend.container]
+    assert all(one.of_role == (shown[0] == "") for one in own)
+    assert all((one.job, one.several) == (spec.job.job_id, True) for one in own if one.of_role)
+
+
+def test_mounts_of_a_role_are_those_of_the_job_and_its_own() -> None:
+    words = ("--container", "podman:c", "--mount", "/data")
+    spec = planned(*words, trainer='mount = ["/x:/y:ro"]')
+    container = role("trainer", spec).job.backend.container
+    assert container
+    assert [one.source for one in container.mounts if one.given] == ["/data", "/x"]
+
+
+def test_slurm_starts_no_containers_of_roles() -> None:
+    why = fault("--launcher", "slurm", server='container = "pyxis:a"')
+    assert "role server: container = 'pyxis:a': Slurm starts one such container" in why
+
+
+def test_held_nodes_in_a_container_start_no_other_one() -> None:
+    command = parse(["--host", "h[1-4]:2"], {})
+    held = find_nodes(command)._replace(container=ContainerSpec("podman", "c"))
+    tables = parsed("rl.toml", (TWO % f"{IMAGE}\n").encode())
+    with pytest.raises(UsageError, match=r"role server: .* the held nodes run in podman:c already"):
+        roles_spec(command, tables, held)
+
+
+def test_an_invalid_container_of_a_role_is_found_by_its_line() -> None:
+    assert fault(server='container = "nginx"').startswith("rl.toml:13: container 'nginx': expected")
+    assert "rl.toml:13: mount: only with" in fault(server='mount = ["/a"]')
 
 
 def test_the_whole_job_has_all_nodes(folder: Path) -> None:
