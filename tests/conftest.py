@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .support import tiers
+from .support import order, tiers
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -161,7 +161,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not in the tier that was asked for."""
+    """Leave out what is not in the tier that was asked for; order the rest for all processes."""
     kept, left_out = tiers.divide(items, config.getoption("--tier"))
     config.hook.pytest_deselected(items=left_out)
-    items[:] = kept
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = order.dealt(kept, processes) if processes > 1 else kept

@@ -489,7 +489,7 @@ def test_a_fault_leaves_nothing_of_the_containers_of_roles(
         assert job.wait().returncode == 128 + signal.SIGTERM
     elif victim == "base":
         outside = [pid for pid in of_containers(host, "--stdio") if "podman" not in _line(pid)]
-        os.kill(min(outside, key=_started), signal.SIGKILL)
+        os.kill(min(outside, key=started), signal.SIGKILL)
         ended = job.wait()
         assert ended.returncode == LOST, ended
     else:
