@@ -15,7 +15,7 @@ from ...common import system
 from ...control import command_messages, frames, messages
 from ...control.connection import UNREAD
 from ...specs.backend import BackendSettings
-from ..machine import processes
+from ..machine import descendants, processes
 from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
 
 TYPE_CHECKING = False
@@ -173,7 +173,7 @@ class Lane:
         self._stdin = self._stdout = self._stderr = -1
         self._errors = b""
         self._input = bytearray()
-        self._input_ended = False
+        self._input_ended = self._answered = False
         self._code: int | None = None
 
     def start(self) -> None:
@@ -196,6 +196,9 @@ class Lane:
         """Pass bytes to its line; b"" closes the line."""
         self._input += data
         self._input_ended = self._input_ended or not data
+        if self._input_ended and self._entry and not self._answered:
+            # A client that hangs before the container runs does not hear of the end of its line.
+            descendants.kill_all({*processes.children()} - {self.pid})
         if len(self._input) > UNREAD:
             self._input.clear()
             self._close_input()
@@ -232,6 +235,7 @@ class Lane:
         data = self._read_from(self._stdout)
         if data is None:
             return
+        self._answered = True
         self._link.send(frames.pack_numbered(frames.FROM_LANE, self._number, data))
         if not data:
             self._loop.remove(self._stdout)

@@ -14,7 +14,7 @@ from dsrun.launcher import __version__
 from dsrun.launcher.common.errors import LOST, NODE_UNUSABLE, SWEPT
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import OpenLane
-from dsrun.launcher.node.machine import processes
+from dsrun.launcher.node.machine import descendants, processes
 from dsrun.launcher.node.session import signal_deduplicator
 from dsrun.launcher.specs.container import ContainerSpec
 from dsrun.launcher.specs.program import Program
@@ -353,3 +353,27 @@ def test_a_lane_in_a_container_begins_with_the_words_that_enter_it(runner: FakeR
     ended = lane.ended() or {}
     assert (ended["code"], lane.data()) == (NODE_UNUSABLE, b"")
     assert "cannot run /no/such: no such file" in ended["errors"]
+
+
+def test_a_container_that_hangs_before_its_node_launcher_runs_is_given_up(
+    runner: FakeRunner,
+) -> None:
+    """Its client does not read the line, and has children of its own."""
+    lane = Lane(runner)
+
+    def history(r: FakeRunner) -> Steps:
+        entry = ContainerSpec("prefix", "sh -c 'sleep 600 & sleep 600'", of_role=True).entry
+        r._socket.sendall(messages.pack(frames.OPEN_LANE, OpenLane(1, entry)))
+        yield (
+            lambda: (
+                b"dsrun enters"
+                in b"".join(body for kind, body in r.received if kind == frames.LANE_SAID)
+            )
+        )
+        lane.close()
+        yield lambda: lane.ended() is not None
+        r.end()
+
+    assert runner.play(history) == 0
+    assert (lane.ended() or {})["code"] == -signal.SIGKILL
+    assert not [pid for pid in descendants.pids() if "sleep" in processes.command(pid, 100)]
