@@ -19,6 +19,7 @@ from ..support.limits import wait_for
 from ..support.needs import need, need_modules
 from .command import CHECKOUT, Dsrun
 from .held import Held
+from .test_debug import EDITOR, HELPER, TRAIN
 from .reaching import login_shell
 
 if TYPE_CHECKING:
@@ -495,4 +496,23 @@ def test_a_fault_leaves_nothing_of_the_containers_of_roles(
     else:
         job.process.kill()
         job.wait()
+    gone(cluster)
+
+
+@pytest.mark.tier("all")
+def test_a_debugger_reaches_a_rank_inside(cluster: Cluster, made: Dsrun, folder: Path) -> None:
+    need_modules("debugpy")
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "helper.py").write_text(HELPER)
+    inside = ("--python", sys.executable, "--mount", f"{sys.prefix}:ro")
+    base = () if sys.base_prefix.startswith("/usr") else ("--mount", f"{sys.base_prefix}:ro")
+    words = (*HOSTS, *IN_IT, *inside, *base, "--debug", "1", "--debug_file", "launch.json")
+    job = made.start(*words, "train.py")
+    job.wait_for_output("rank 1 on n2 waits for a debugger at")
+    seen = cluster.login.run(
+        [sys.executable, "-c", EDITOR, f"{folder}/helper.py"], cwd=str(folder)
+    )
+    assert seen.stdout == f"3 {folder}/helper.py {{'number': '21', 'twice': '42'}}\n", seen.stderr
+    done = job.wait()
+    assert (done.returncode, "rank 1 42" in done.stdout) == (0, True), done.stderr
     gone(cluster)
