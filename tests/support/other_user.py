@@ -15,7 +15,7 @@ from dsrun.launcher.common import access, account, port_words
 from .checkout import CHECKOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 LOADED = (access, account, port_words)
 """What explains a missing right, and is loaded only then: Python may be closed to this user."""
@@ -35,8 +35,8 @@ for path; do mkdir -p "$place$path"; mount --bind "$path" "$place$path"; done
 """Keeps each folder that is named, in a mount namespace of its own."""
 
 
-def argv(*words: str) -> list[str]:
-    """Return the command line that runs a program as this user.
+def argv(*words: str, groups: Sequence[int] = ()) -> list[str]:
+    """Return the command line that runs a program as this user, with further groups.
 
     The program sees this Python and this checkout also where they are in root's own folder.
     """
@@ -47,7 +47,8 @@ def argv(*words: str) -> list[str]:
     for path in map(quote, map(str, closed)):
         lines.append(f'mkdir -p {path}; mount --move "$place"{path} {path}')
     lines.append('umount --lazy "$place"; rmdir "$place"')
-    user = f"--reuid={UID} --regid={UID} --clear-groups"
+    more = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
+    user = f"--reuid={UID} --regid={UID} {more}"
     lines.append(f"exec setpriv {user} {' '.join(map(quote, words))}")
     return ["unshare", "--mount", "sh", "-c", "\n".join(lines), "sh", *map(str, closed)]
 

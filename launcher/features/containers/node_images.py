@@ -37,6 +37,18 @@ class Resolved(NamedTuple):
     identity: str
 
 
+class ClientAnswer(NamedTuple):
+    """What a client answers.
+
+    Attributes:
+        output: its standard output, None if it failed.
+        why: why it failed, as it says in its last line.
+    """
+
+    output: str | None
+    why: str = ""
+
+
 def own_folder() -> str:
     """Return the folder of locks and records, which hosts may share.
 
@@ -65,10 +77,13 @@ def tool(spec: ContainerSpec) -> str:
         return having[0]
     if having:
         why = f"both {' and '.join(map(os.path.basename, having))} have one; name it by its id"
-    elif len(found) > 1:
-        why = f"neither {' nor '.join(map(os.path.basename, found))} has one on this host"
     else:
-        why = f"{os.path.basename(found[0])} has none on this host"
+        if len(found) > 1:
+            why = f"neither {' nor '.join(map(os.path.basename, found))} has one on this host"
+        else:
+            why = f"{os.path.basename(found[0])} has none on this host"
+        problems = {path: problem for path in found if (problem := _problem(path))}
+        why += "".join(f"; {os.path.basename(path)}: {problems[path]}" for path in problems)
     raise NodeError(f"--container {spec.shown}: {why}")
 
 
@@ -86,6 +101,8 @@ def resolved(spec: ContainerSpec, path: str) -> Resolved:
         return _file(spec)
     known = _inspected(path, "image", spec.image)
     if known is None:
+        if problem := _problem(path):
+            raise NodeError(f"--container {spec.shown}: {problem}")
         with _one_at_a_time(spec):
             known = _inspected(path, "image", spec.image) or _pulled(spec, path)
     return Resolved(str(known["Id"]), str(known["Id"]).removeprefix("sha256:"))
@@ -118,9 +135,9 @@ def _pulled(spec: ContainerSpec, path: str) -> dict[str, object]:
     )
     known = None if done.returncode else _inspected(path, "image", spec.image)
     if known is None:
-        last = [one for one in done.stderr.decode(errors="replace").splitlines() if one.strip()]
-        why = f": {last[-1].strip()[:300]}" if last else ""
-        raise NodeError(f"--container {spec.shown}: the image cannot be pulled{why}")
+        why = _last_line(done.stderr)
+        problem = f"the image cannot be pulled{why and f': {why}'}"
+        raise NodeError(f"--container {spec.shown}: {problem}")
     return known
 
 
@@ -173,15 +190,21 @@ def _part(known: dict[str, object], name: str) -> dict[str, object]:
 def _inspected(path: str, kind: str, name: str) -> dict[str, object] | None:
     """Return what a runtime knows of an image or a container; None if it has no such one."""
     try:
-        found = read_json(answer([path, kind, "inspect", name]) or "[]")
+        found = read_json(answer([path, kind, "inspect", name]).output or "[]")
     except ValueError:
         found = []
     first = found[0] if isinstance(found, list) and found else None
     return first if isinstance(first, dict) else None
 
 
-def answer(argv: Sequence[str], more: float = 0.0) -> str:
-    """Return the standard output of a client, "" if it fails.
+def _problem(path: str) -> str:
+    """Return why a client cannot tell what there is, such as a daemon that does not run; or ""."""
+    listed = answer([path, "ps", "--quiet"])
+    return "" if listed.output is not None else listed.why or "its list of containers failed"
+
+
+def answer(argv: Sequence[str], more: float = 0.0) -> ClientAnswer:
+    """Return the answer of a client.
 
     Args:
         argv: its command.
@@ -194,8 +217,7 @@ def answer(argv: Sequence[str], more: float = 0.0) -> str:
         done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             timeout=CLIENT_TIMEOUT + more,
             check=False,
         )
@@ -203,4 +225,11 @@ def answer(argv: Sequence[str], more: float = 0.0) -> str:
         raise NodeError(f"{argv[0]} did not answer within {CLIENT_TIMEOUT:g} s") from None
     except OSError as error:
         raise NodeError(f"{argv[0]}: {reason(error)}") from None
-    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
+    if done.returncode:
+        return ClientAnswer(None, _last_line(done.stderr))
+    return ClientAnswer(done.stdout.decode("utf-8", "replace"))
+
+
+def _last_line(errors: bytes) -> str:
+    lines = [one.strip() for one in errors.decode(errors="replace").splitlines() if one.strip()]
+    return lines[-1][:300] if lines else ""

@@ -20,7 +20,7 @@ from .runtimes import LABEL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 KEEPING = ("podman", "docker")
 """Runtimes whose containers can outlive their clients."""
@@ -57,6 +57,18 @@ class Record(NamedTuple):
             return ""
 
 
+class Removed(NamedTuple):
+    """Containers, in words.
+
+    Attributes:
+        ended: those that were there, and are not any more.
+        left: those that could not be removed, and why.
+    """
+
+    ended: Sequence[str] = ()
+    left: Sequence[str] = ()
+
+
 def opened(tool: str, job: str) -> str:
     """Return the file for the id of a new container; first remove the containers of dead jobs.
 
@@ -74,24 +86,29 @@ def opened(tool: str, job: str) -> str:
     return f"{folder}/{place}{ENDING}"
 
 
-def stop(job: str, grace: float) -> list[str]:
-    """End the containers of a job on this host, alive or not; return them in words.
+def stop(job: str, grace: float) -> Removed:
+    """End the containers of a job on this host, alive or not.
 
     Raises:
-        NodeError: a client does not answer.
         OSError: the records cannot be read.
     """
     folder = own_folder()
     mine = [one for one in _records(folder) if one.job == job]
-    ended = []
+    ended, left = list[str](), list[str]()
     for runtime in sorted({one.runtime for one in mine}):
         if tool := executable.find(runtime):
-            ended += remove(tool, [one for one in mine if one.runtime == runtime], grace)
-    return ended
+            of_it = [one for one in mine if one.runtime == runtime]
+            try:
+                removed = remove(tool, of_it, grace)
+            except NodeError as error:
+                removed = Removed(left=(f"containers of {runtime}: {error}",))
+            ended += removed.ended
+            left += removed.left
+    return Removed(ended, left)
 
 
-def remove(tool: str, records: Collection[Record], grace: float = 0.0) -> list[str]:
-    """Remove containers of records, and the records; return those that still existed, in words.
+def remove(tool: str, records: Collection[Record], grace: float = 0.0) -> Removed:
+    """Remove containers of records, and the records of those that are gone.
 
     A container is known by its id and by its label, which has the job's id.
 
@@ -104,22 +121,39 @@ def remove(tool: str, records: Collection[Record], grace: float = 0.0) -> list[s
         NodeError: the client does not answer.
     """
     if not records:
-        return []
-    runtime, removed = os.path.basename(tool), list[str]()
+        return Removed()
+    runtime, ended, left = os.path.basename(tool), list[str](), list[str]()
     label = f'index .Labels "{LABEL}"' if runtime == "podman" else f'.Label "{LABEL}"'
     form = f"--format={{{{.ID}}}} {{{{{label}}}}}"
-    listed = answer([tool, "ps", "--all", "--no-trunc", f"--filter=label={LABEL}", form])
-    known = {tuple(line.split()) for line in listed.splitlines()}
+    listing = [tool, "ps", "--no-trunc", f"--filter=label={LABEL}", form]
+    known, why = _listed([*listing, "--all"])
     for record in records:
         container = record.container
+        name = f"{runtime} container {container[:SHOWN]}"
+        if known is None:
+            left += [f"{name}: {why}"] if container else []
+            continue
         if (container, record.job) in known:
             if grace:
-                answer([tool, "stop", f"--time={math.ceil(grace)}", container], grace)
-            answer([tool, "rm", "--force", container])
-            removed.append(f"{runtime} container {container[:SHOWN]}")
+                answer([tool, "stop", "-t", str(math.ceil(grace)), container], grace)
+            # One that has just ended may be about to be removed by its runtime, which is no fault.
+            why = answer([tool, "rm", "--force", container]).why
+            running, problem = _listed(listing) if why else (set(), "")
+            if running is None or (container, record.job) in running:
+                left.append(f"{name}: {problem or why}")
+                continue
+            ended.append(name)
         with suppress(OSError):
             os.unlink(record.path)
-    return removed
+    return Removed(ended, left)
+
+
+def _listed(argv: Sequence[str]) -> tuple[set[tuple[str, ...]] | None, str]:
+    """Return ids and jobs of listed containers; None if the client fails, and why."""
+    listed = answer(argv)
+    if listed.output is None:
+        return None, listed.why or "they cannot be listed"
+    return {tuple(line.split()) for line in listed.output.splitlines()}, ""
 
 
 def _records(folder: str) -> Iterator[Record]:

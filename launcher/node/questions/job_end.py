@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 
 from ...common.entry import load
 from ...common.text import read_json
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 LEFTOVERS = ("..features.containers.node_records:stop",)
 """Functions that end what a job has left on this machine besides processes that can be seen here,
-given the job's id and the seconds between SIGTERM and SIGKILL; they return what they ended, as
-texts. They may block."""
+given the job's id and the seconds between SIGTERM and SIGKILL. They return what they ended and what
+they could not end, as two lists of texts. They may block."""
 
 PATIENCE = 90.0
 """Seconds for the end of what is not a process, beyond the grace."""
@@ -45,11 +46,12 @@ class JobEndAnswers(NodeAnswers):
         """Stop what else the job has left, in a child; then reply."""
 
         def heard(data: bytes) -> None:
-            others = read_json(data) if data else []
-            reply(outcome._replace(ended=(*outcome.ended, *map(str, others))))
+            ended, left = read_json(data) if data else ([], [])
+            reply(EndedJob((*outcome.ended, *ended), (*outcome.left, *left)))
 
-        def others() -> list[str]:
-            return [one for name in LEFTOVERS for one in load(name, NODE)(ask.job_id, ask.grace)]
+        def others() -> list[list[str]]:
+            found = [load(name, NODE)(ask.job_id, ask.grace) for name in LEFTOVERS]
+            return [[*chain(*(one[which] for one in found))] for which in (0, 1)]
 
         self.calls.call(others, ask.grace + PATIENCE, heard)
 

@@ -2,7 +2,8 @@
 
 Its first argument is its name: `docker`, `podman`, `apptainer` or `enroot`. It checks the words
 that it gets as the real client does, and gives the command the environment that the real one gives.
-Images and containers are in files beside `STAND_IN`. As with a daemon, the command of docker and
+Images and containers are in the folder `STAND_IN`; with a file `down` in it, no daemon runs, and
+with a file `stuck`, containers cannot be removed. As with a daemon, the command of docker and
 podman is in a session of its own; if the client is killed, the command's input ends.
 
 The image of apptainer and enroot is a file. If it names a folder, the command runs in that as its
@@ -56,25 +57,37 @@ def main() -> int:
 
 
 def engine(words: list[str]) -> int:
-    what = words[0]
-    if what in {"image", "container"} and words[1] == "inspect":
-        found = known(what).get(words[2])
-        print(json.dumps([found] if found else []))
-        return 0 if found else 1
-    if what == "pull":
-        return pull(words[-1])
-    if what == "run":
-        return run(words[1:])
-    if what == "exec":
-        return enter(words[1:])
-    if what == "ps":
-        for one, job in running().items():
-            print(one, job)
-        return 0
-    if what in {"rm", "stop"}:
-        (HERE / "containers" / words[-1]).unlink(missing_ok=True)
-        return 0
-    raise SystemExit(f"unknown: {words}")
+    if (HERE / "down").exists():
+        return failed("Cannot connect to the Docker daemon. Is the docker daemon running?")
+    what, *rest = words
+    if what in {"image", "container"}:
+        return inspect(what, rest[1])
+    known_words = {"pull": pull, "run": run, "exec": enter, "ps": ps, "rm": end, "stop": end}
+    return known_words[what](rest)
+
+
+def inspect(kind: str, name: str) -> int:
+    found = known(kind).get(name)
+    print(json.dumps([found] if found else []))
+    return 0 if found else 1
+
+
+def ps(_words: list[str]) -> int:
+    for one, job in running().items():
+        print(one, job)
+    return 0
+
+
+def end(words: list[str]) -> int:
+    if (HERE / "stuck").exists():
+        return failed(f"Error response from daemon: could not kill {words[-1]}")
+    (HERE / "containers" / words[-1]).unlink(missing_ok=True)
+    return 0
+
+
+def failed(why: str) -> int:
+    print(why, file=sys.stderr)
+    return 1
 
 
 def known(kind: str) -> dict[str, dict[str, object]]:
@@ -82,10 +95,10 @@ def known(kind: str) -> dict[str, dict[str, object]]:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def pull(name: str) -> int:
+def pull(words: list[str]) -> int:
+    name = words[-1]
     if name.startswith("none"):
-        print(f"Error response from daemon: manifest for {name} not found", file=sys.stderr)
-        return 1
+        return failed(f"Error response from daemon: manifest for {name} not found")
     (HERE / "images.json").write_text(json.dumps({name: {"Id": "sha256:pulled"}}))
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.common.errors import NODE_UNUSABLE
+from dsrun.launcher.features.containers import node_records
 from dsrun.launcher.specs.container import PROGRAM, ContainerSpec, Mount, packed, unpacked
 
 from ...support.checkout import CHECKOUT
@@ -90,12 +91,9 @@ def test_an_image_that_is_missing_is_pulled_once(place: Place) -> None:
 
 
 def test_the_container_of_a_dead_client_is_removed_by_its_id_and_label(place: Place) -> None:
-    assert place("--container", "docker:img", "t.py", "0").returncode == 0
-    (record,) = (place.folder / "cache/dsrun/containers").glob("*.cid")
-    job = record.name.split(".")[-4]
-    for number, label in (("1" * 64, job), ("2" * 64, job), ("3" * 64, "other")):
+    job, record = left_over(place)
+    for number, label in (("2" * 64, job), ("3" * 64, "other")):
         (place.folder / "containers" / number).write_text(label)
-    record.write_text("1" * 64)
     foreign = record.with_name(f"elsewhere{record.name[record.name.index('.') :]}")
     foreign.write_text("2" * 64)
     wrong = record.with_name(record.name.replace(job, "20200101-000000-abcdef"))
@@ -104,6 +102,54 @@ def test_the_container_of_a_dead_client_is_removed_by_its_id_and_label(place: Pl
     left = sorted(one.name[0] for one in (place.folder / "containers").iterdir())
     assert left == ["2", "3"], "that of another host, and one with another label"
     assert foreign.exists()
+    assert not record.exists()
+
+
+def left_over(place: Place) -> tuple[str, Path]:
+    """Have the container of a job whose client is dead: the job, and the container's record."""
+    assert place("--container", "docker:img", "t.py", "0").returncode == 0
+    (record,) = (place.folder / "cache/dsrun/containers").glob("*.cid")
+    job = record.name.split(".")[-4]
+    (place.folder / "containers" / ("1" * 64)).write_text(job)
+    record.write_text("1" * 64)
+    return job, record
+
+
+@pytest.mark.parametrize("container", ["docker:img", "docker:new", "exec:mine"])
+def test_a_daemon_that_is_down_is_named_and_its_containers_are_not_forgotten(
+    place: Place, container: str
+) -> None:
+    _, record = left_over(place)
+    (place.folder / "down").touch()
+    ended = place("--container", container, "t.py", "0")
+    assert ended.returncode == NODE_UNUSABLE, ended
+    assert "Cannot connect to the Docker daemon. Is the docker daemon running?" in ended.stderr
+    assert "pull" not in ended.stderr
+    (place.folder / "down").unlink()
+    assert record.exists()
+    assert place("--container", "docker:img", "t.py", "0").returncode == 0
+    assert not record.exists()
+    assert not list((place.folder / "containers").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "why"),
+    [("down", "Cannot connect to the Docker daemon"), ("stuck", "daemon: could not kill 1111")],
+)
+def test_what_cannot_be_stopped_is_said_and_kept_in_mind(
+    place: Place, monkeypatch: pytest.MonkeyPatch, obstacle: str, why: str
+) -> None:
+    job, record = left_over(place)
+    for name in ("PATH", "STAND_IN", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, place.environ[name])
+    (place.folder / obstacle).touch()
+    ended, left = node_records.stop(job, 1.0)
+    assert not ended
+    (line,) = left
+    assert line.startswith("docker container 111111111111: ")
+    assert why in line
+    (place.folder / obstacle).unlink()
+    assert node_records.stop(job, 1.0) == (["docker container 111111111111"], [])
     assert not record.exists()
 
 
