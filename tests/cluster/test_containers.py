@@ -277,7 +277,7 @@ def test_files_are_the_user_s_and_all_groups_are_there(
         os.chown(place, UID, UID)
         words = (*DOCKER.job, *WORDS, "--num_gpus", "1", "t.py", "0", "a\nb")
         command = argv(sys.executable, str(CHECKOUT / "bin/dsrun"), *words, groups=groups)
-        ended = host.run(command, env={"HOME": folder}, cwd=folder)
+        ended = host.run(["env", f"HOME={folder}", *command], cwd=folder)
         assert ended.returncode == 0, ended
         (worker,) = told(ended.stdout)
         assert worker["uid"] == UID

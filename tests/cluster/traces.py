@@ -81,9 +81,10 @@ class Traces:
         return [p for p in new if not self._belongs(p)]
 
     def _belongs(self, process: Process) -> bool:
-        # A test may have switched a host off and on, or restarted its sshd.
+        # A test may have switched a host off and on, or restarted its sshd, or docker's daemon.
         listener = process.argv[0].startswith("sshd:") and "[listener]" in process.argv[0]
-        daemon = listener or process.argv[0] == "slurmd"
+        docker = process.argv[0] == "containerd" or "dockerd" in process.argv
+        daemon = listener or docker or process.argv[0] == "slurmd"
         return daemon or process.pid in {machine.pid for machine in self._cluster.machines}
 
 
