@@ -29,7 +29,8 @@ rank = os.environ["RANK"]
 told = {"rank": rank, "pid": os.getpid(), "parent": os.getppid(), "folder": os.getcwd(),
         "home": os.environ["HOME"], "path": os.environ["PATH"], "given": os.environ.get("GIVEN"),
         "host": os.uname().nodename, "uid": os.getuid(), "argv": sys.argv[2:],
-        "groups": os.getgroups(),
+        "groups": os.getgroups(), "inside": os.path.exists("/inside"),
+        "library": os.environ.get("LD_LIBRARY_PATH"),
         "names": sorted(name for name in os.environ if name.startswith(("DSRUN_C", "LEAK")))}
 print(json.dumps(told), flush=True)
 made = f"made-{os.environ['DSRUN_JOB_ID']}-"
@@ -263,7 +264,7 @@ def line(pid: int) -> str:
 def guard(host: Machine) -> int:
     """The first process of dsrun in the container on a host."""
     inside = [pid for pid in processes(host, "--stdio") if line(pid).startswith("python3")]
-    return min(inside, key=_started)
+    return min(inside, key=started)
 
 
 def node_launcher(host: Machine) -> int:
@@ -277,5 +278,6 @@ def client(host: Machine) -> int:
     return processes(host, "--interactive")[0]
 
 
-def _started(pid: int) -> int:
+def started(pid: int) -> int:
+    """When a process was started (proc(5))."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])

@@ -17,10 +17,11 @@ from ..features.containers.test_node_host import STAND_IN
 from ..support.limits import wait_for
 from ..support.needs import need
 from .command import Dsrun
+from .contained import WORKER, processes, started, told
 from .container_root import root_folder
 from .machines import TOOLS
 from .reaching import file, login_shell
-from .test_containers import HOSTS, LEASE, WORKER, of_containers, started, told
+from .test_containers import HOSTS, LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +58,7 @@ class Client:
 
     def on(self, host: Machine) -> int:
         """Its process on a host, or for enroot the guard, which has taken its place."""
-        found = of_job(host) if self.runtime == "enroot" else of_containers(host, STAND_IN.name)
+        found = of_job(host) if self.runtime == "enroot" else processes(host, STAND_IN.name)
         return min(found, key=started)
 
 
@@ -81,7 +82,7 @@ def made(site: Cluster, client: Client, launcher: str) -> Iterator[Dsrun]:
 
 def of_job(host: Machine) -> list[int]:
     """The processes of a job on a host: workers, node launchers, clients."""
-    return of_containers(host, "t.py", "-E", STAND_IN.name)
+    return processes(host, "t.py", "-E", STAND_IN.name)
 
 
 def gone(cluster: Cluster) -> None:

@@ -34,9 +34,12 @@ from .contained import (
     node_launcher,
     podman,
     processes,
+    started,
     told,
 )
 from .held import Held
+from .reaching import login_shell
+from .test_debug import EDITOR, HELPER, TRAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -411,3 +414,161 @@ def test_an_elastic_job_restarts_in_a_new_container(
     job.process.send_signal(signal.SIGTERM)
     assert job.wait().returncode == 128 + signal.SIGTERM
     engine.gone(cluster)
+
+
+@pytest.mark.tier("all")
+def test_no_word_changes_where_the_login_shell_is_csh(
+    cluster: Cluster, podmans: Runtime, made: Dsrun
+) -> None:
+    need("tcsh")
+    value, words = "a b\n'\"$HOME %h ! \\ \t", ["it's", '"a" !x', "a\nb  %h !", "$HOME `id`", ""]
+    given = (*podmans.job, *WORDS, "--export", "GIVEN", "t.py", "7", *words)
+    with login_shell(cluster, "/bin/tcsh"):
+        ended = made(*HOSTS, *given, env={"GIVEN": value})
+    assert ended.returncode == 7, ended
+    assert [(one["given"], one["argv"]) for one in told(ended.stdout)] == [(value, words)] * 2
+    podmans.gone(cluster)
+
+
+SERVER = """
+import http.server, json, os
+print(json.dumps({"rank": "server", "pid": os.getpid(), "init": open("/proc/1/cmdline").read()}),
+      flush=True)
+handler = http.server.SimpleHTTPRequestHandler
+http.server.HTTPServer(("", int(os.environ["DSRUN_PORT_HTTP"])), handler).serve_forever()
+"""
+
+ASKS = """
+import json, os, sys, time, urllib.request
+answer = urllib.request.urlopen(f"http://{sys.argv[1]}/asks.py").read().decode()
+told = {"rank": os.environ["ROLE_NAME"], "pid": os.getpid(), "host": os.uname().nodename}
+print(json.dumps({**told, "init": open("/proc/1/cmdline").read()}), flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+ROLES = """
+[[role]]
+name = "server"
+hosts = ["n1:0-0"]
+command = ["python3", "server.py"]
+ports = ["http"]
+ready = "http:/asks.py"
+ends = "never"
+container = "podman:/:O"
+{server}
+
+[[role]]
+name = "beside"
+hosts = ["n1:1-1"]
+script = "asks.py"
+args = ["{{server.addrs}}", "{seconds}"]
+after = ["server"]
+ends = "wait"
+
+[[role]]
+name = "trainer"
+hosts = ["n2:0-0"]
+container = "podman:/:O"
+script = "asks.py"
+args = ["{{server.addrs}}", "{seconds}"]
+after = ["server"]
+ends = "job"
+"""
+
+
+@pytest.fixture
+def roles(folder: Path) -> Path:
+    """The folder of a job whose roles run in containers or not, side by side."""
+    (folder / "server.py").write_text(SERVER)
+    (folder / "asks.py").write_text(ASKS)
+    (folder / "r.toml").write_text(ROLES.format(server="", seconds="0"))
+    return folder
+
+
+OF_ROLES = ("--accelerator", "cpu", "--roles", "r.toml")
+
+
+def places(output: str) -> dict[str, bool]:
+    """Whether each role has run inside a container."""
+    return {str(one["rank"]): "--stdio" in str(one["init"]) for one in told(output)}
+
+
+APART = {"server": True, "beside": False, "trainer": True}
+
+
+@pytest.mark.each_launcher
+@pytest.mark.parametrize("launcher", ["ssh", "slurm"])
+def test_roles_have_containers_of_their_own(
+    site: Cluster, podmans: Runtime, roles: Path, launcher: str
+) -> None:
+    hosts = () if launcher == "slurm" else ("--host", "n1:2,n2:1")
+    ended = Dsrun(site, roles, "--launcher", launcher, *hosts, *OF_ROLES)()
+    assert ended.returncode == 0, ended
+    assert places(ended.stdout) == APART
+    podmans.gone(site)
+
+
+def test_roles_on_a_hold_have_containers_of_their_own(
+    cluster: Cluster, podmans: Runtime, roles: Path
+) -> None:
+    with Held(cluster, roles, "n1:2,n2:1") as held:
+        for _ in range(2):
+            ended = held(*OF_ROLES)
+            assert ended.returncode == 0, ended
+            assert places(ended.stdout) == APART
+        assert held.release().returncode == 0
+    podmans.gone(cluster)
+
+
+@pytest.mark.parametrize("victim", ["runner", "client", "base"])
+def test_a_fault_leaves_nothing_of_the_containers_of_roles(
+    cluster: Cluster, podmans: Runtime, made: Dsrun, roles: Path, victim: str
+) -> None:
+    again = 'on_failure = "restart"\nmax_restarts = 1' if victim == "client" else ""
+    (roles / "r.toml").write_text(ROLES.format(server=again, seconds="600"))
+    job, host = made.start("--host", "n1:2,n2:1", *LEASE, *OF_ROLES), cluster.host("n1")
+    wait_for(lambda: len(told(job.stdout)) == 3, "all roles")
+    if victim == "client":
+        os.kill(client(host), signal.SIGKILL)
+        wait_for(lambda: len(told(job.stdout)) == 4, "the server again")
+        assert places(job.stdout) == APART
+        job.process.send_signal(signal.SIGTERM)
+        assert job.wait().returncode == 128 + signal.SIGTERM
+    elif victim == "base":
+        outside = [pid for pid in processes(host, "--stdio") if "podman" not in line(pid)]
+        os.kill(min(outside, key=started), signal.SIGKILL)
+        ended = job.wait()
+        assert ended.returncode == LOST, ended
+    else:
+        job.process.kill()
+        job.wait()
+    podmans.gone(cluster)
+
+
+@pytest.mark.tier("all")
+def test_a_debugger_reaches_a_rank_inside(
+    cluster: Cluster, podmans: Runtime, made: Dsrun, folder: Path
+) -> None:
+    need_modules("debugpy")
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "helper.py").write_text(HELPER)
+    inside = ("--python", sys.executable, "--mount", f"{sys.prefix}:ro")
+    base = () if sys.base_prefix.startswith("/usr") else ("--mount", f"{sys.base_prefix}:ro")
+    words = (
+        *HOSTS,
+        *podmans.job,
+        *WORDS,
+        *inside,
+        *base,
+        "--debug",
+        "1",
+        "--debug_file",
+        "launch.json",
+    )
+    job = made.start(*words, "train.py")
+    job.wait_for_output("rank 1 on n2 waits for a debugger at")
+    seen = cluster.login.run([sys.executable, "-c", EDITOR, f"{folder}/helper.py"], cwd=str(folder))
+    assert seen.stdout == f"3 {folder}/helper.py {{'number': '21', 'twice': '42'}}\n", seen.stderr
+    done = job.wait()
+    assert (done.returncode, "rank 1 42" in done.stdout) == (0, True), done.stderr
+    podmans.gone(cluster)

@@ -15,11 +15,12 @@ from dsrun.launcher.common.errors import NODE_UNUSABLE
 from ..support.limits import wait_for
 from ..support.needs import need, need_files
 from .command import Dsrun
+from .contained import WORKER
 from .container_root import root_folder
 from .reaching import file
 from .slurm import CONFIGURATION
 from .test_container_clients import AWKWARD, COMMON, VALUE, gone, judge
-from .test_containers import LEASE, WORKER
+from .test_containers import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
