@@ -13,6 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 ENGINES := $(VENV)/engines
+PROGRAMS := $(VENV)/programs
 BYTECODE := $(VENV)/bytecode
 VERSION := -c 'import sys; print("%d.%d" % sys.version_info[:2])'
 
@@ -23,7 +24,7 @@ RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 PREPARE = @$(MAKE) --no-print-directory --jobs 2 --output-sync lint check engines $(BYTECODE)
 
 .PHONY: demo test test-ci test-all test-near test-python fast faults simulate soak gpu release lint check docs
-.PHONY: setup system browser recipes engines clean
+.PHONY: setup system browser recipes programs engines clean
 
 ## Run a real training on this machine, and on virtual hosts if possible.
 demo: setup
@@ -41,7 +42,7 @@ test-ci:
 	$(RUN) --tier ci
 
 ## Run everything: each test with each launcher, statistics, and the soak.
-test-all: browser recipes
+test-all: browser recipes programs
 	$(PREPARE)
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
@@ -104,6 +105,12 @@ browser: setup
 ## Install the frameworks that docs/recipes.md trains with.
 recipes: setup
 	$(BIN)/python -m pip install --quiet --group recipes
+
+## Install jax and Ray, which docs/programs.md runs.
+# Apart from `dev`: its jsonschema takes seconds to import, and each of Ray's many processes does so.
+programs: setup
+	$(PYTHON) -m venv --without-pip $(PROGRAMS)
+	$(BIN)/python -m pip --python $(PROGRAMS)/bin/python install --quiet --group programs
 
 # Tests start Python many thousands of times, and setuptools' finder takes half the time of a start,
 # so a folder on the path replaces it.

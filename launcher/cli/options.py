@@ -152,6 +152,8 @@ class Options:
     rest: str = option("",
         "Further arguments of the workers on all other nodes, as one string, with placeholders.",
         metavar="ARGS", separator=" ", unset="none")
+    jax: bool = option(False,
+        "Set the variables with which jax.distributed.initialize() finds the other workers.")
     run_path: bool = option(False,
         "Accepted for compatibility with torchrun; has no effect.",
         torchrun="run_path")

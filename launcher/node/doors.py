@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from ..common.entry import load
 from ..common.records import NamedTuple
 from ..control import frames
+from ..specs.environment import JAX
 from .services.service import OpeningTime, ServiceDoor
 
 TYPE_CHECKING = False
@@ -32,6 +33,7 @@ class NodeDoor(NamedTuple):
 OUTFITS = (
     NodeDoor(".workers.hooked:outfit", lambda task: task.hooked),
     NodeDoor("..features.placeholders.node_outfit:outfit", lambda task: bool(task.workers.ends)),
+    NodeDoor("..features.jax.node_outfit:outfit", lambda task: JAX in task.env),
     NodeDoor(".workers.calls:outfit", lambda task: bool(task.payload)),
     NodeDoor(".debug.sockets:outfit", lambda task: bool(task.debug_secret)),
 )

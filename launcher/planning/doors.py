@@ -25,6 +25,7 @@ DOORS = {
     "debug": ("debug", "debug_file"),
     "sync": ("sync",),
     "placeholders": ("placeholders", "first", "rest"),
+    "jax": ("jax",),
     "container": ("container", "mount", "container_args"),
 }
 """Features, with the options that ask for them. An option that fills a field of a
@@ -35,6 +36,7 @@ restart a job."""
 
 ELSEWHERE = {
     "container": "..features.containers.plan",
+    "jax": "..features.jax.plan",
     "placeholders": "..features.placeholders.plan",
 }
 """The modules of features, relative to this folder; otherwise a feature's is in it."""

@@ -7,6 +7,7 @@ import shlex
 from ..backends import BACKENDS
 from ..common.wording import counted, either
 from ..resources.ranges import show_slots
+from ..specs.environment import JAX
 from ..specs.policies import WatchPolicy
 
 TYPE_CHECKING = False
@@ -74,6 +75,7 @@ def _setup(spec: JobSpec) -> Iterator[str]:
     yield f"role {workers.role}" if workers.role != "default" else ""
     yield f"run id {workers.run_id}" if workers.run_id else ""
     yield from _words(workers.ends)
+    yield "each worker has the variables of jax" if JAX in spec.travel.values else ""
     yield "each rank sees only its own device" if workers.one_device else ""
     yield "shard queues" if workers.shard_queue else ""
     imports = ", ".join(workers.preload)

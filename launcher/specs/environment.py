@@ -83,6 +83,9 @@ NOTE = "DSRUN_CONTAINER_NOTE"
 CACHE = "DSRUN_CACHE"
 """The variable there that names the host's folder for caches, in which `--sync` keeps copies."""
 
+JAX = "DSRUN_JAX"
+"""The variable in JOB that asks for jax's variables; workers do not get it."""
+
 MASK = "***"
 """Text printed in place of a secret."""
 

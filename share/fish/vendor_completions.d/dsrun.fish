@@ -65,6 +65,7 @@ complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l no-python -d 'Run 
 complete -c dsrun -n __dsrun_options -l placeholders -d 'Fill in {rank}, {local_rank}, {world_size}, {node_rank}, {nnodes}, ...'
 complete -c dsrun -n __dsrun_options -l first -x -d 'Further arguments of the workers on node 0, as one string, with ...'
 complete -c dsrun -n __dsrun_options -l rest -x -d 'Further arguments of the workers on all other nodes, as one string, ...'
+complete -c dsrun -n __dsrun_options -l jax -d 'Set the variables with which jax.distributed.initialize() finds the ...'
 complete -c dsrun -n __dsrun_options -l run_path -d 'Accepted for compatibility with torchrun; has no effect'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l run-path -d 'Accepted for compatibility with torchrun; has no effect'
 complete -c dsrun -n __dsrun_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'

@@ -1,0 +1,1 @@
+"""The variables from which `jax.distributed.initialize()` takes a worker's place: `--jax`."""
