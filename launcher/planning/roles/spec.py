@@ -187,7 +187,9 @@ def _whole(command: Command) -> Command:
     options = Options(**kept).changed(module=True, no_local_rank=True)
     if "prefix" not in command.given:
         options = options.changed(prefix=PREFIX)
-    return command._replace(options=options, program=(NOTHING,))
+    # No note says of an option that the roles take that it is empty or lacks its partner.
+    names = {one for one in command.given if one in kept or given[one] == rows[one].default}
+    return command._replace(options=options, program=(NOTHING,), given=frozenset(names))
 
 
 def _of_role(command: Command, table: RoleTable) -> Command:

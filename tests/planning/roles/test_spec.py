@@ -303,3 +303,16 @@ def test_a_script_that_is_not_there_is_the_fault_of_its_role(folder: Path) -> No
     with pytest.raises(UsageError) as caught:
         roles_spec(command, parsed("rl.toml", text.encode()), find_nodes(command))
     assert str(caught.value) == f"rl.toml:14: role trainer: no such script: {folder}/train.py"
+
+
+@pytest.mark.parametrize(
+    ("words", "notes"),
+    [
+        (["--venv_script", "activate"], []),
+        (["--health_command", "true", "--health_timeout", "5"], []),
+        (["--venv_script="], ["--venv_script is empty, so it has no effect"]),
+    ],
+)
+def test_only_what_has_no_effect_is_said_to_have_none(words: list[str], notes: list[str]) -> None:
+    found = planned(*words).job.origin.notes
+    assert [note for note in found if "no effect" in note] == notes
