@@ -330,6 +330,7 @@ class Session:
             self._when_settled(run, stop.number, lambda: self._stop_run(run, stop))
 
     def _stop_run(self, run: NodeRun, stop: messages.Stop) -> None:
+        self._reap()  # a worker that has failed by itself was not stopped
         delivered = self._signals.reached_workers(stop.number)
         run.stop(stop.number, stop.grace, delivered=delivered)
 

@@ -34,6 +34,7 @@ from ...support.fake_runner import (
     stopped,
 )
 from ...support.leaks import open_files
+from ...support.limits import wait_for
 from ...support.silent_port import silent_port
 
 if TYPE_CHECKING:
@@ -152,6 +153,25 @@ def test_a_stop_before_the_start_ends_that_run_alone(runner: FakeRunner) -> None
 
     assert runner.play(history) == 0
     assert runner.names() == ["HELLO", "DONE", *RUN]
+
+
+def test_a_worker_that_fails_just_before_a_stop_was_not_stopped(runner: FakeRunner) -> None:
+    """A busy node launcher reads STOP first, and hears of its end later."""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r)
+        pid = r.all(frames.STARTED)[0]["pids"][0]
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        os.kill(pid, signal.SIGSEGV)
+        wait_for(lambda: processes.stat(pid)[0] == "Z", "its end")
+        r.stop()
+        yield r.skip(0.1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.exits() == [(0, -signal.SIGSEGV, False)]
 
 
 def test_a_stop_without_any_job_is_answered(runner: FakeRunner) -> None:
