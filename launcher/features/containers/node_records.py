@@ -130,6 +130,8 @@ def remove(tool: str, records: Collection[Record], grace: float = 0.0) -> Remove
     for record in records:
         container = record.container
         name = f"{runtime} container {container[:SHOWN]}"
+        if not container and record.alive:  # its client will write the id
+            continue
         if known is None:
             left += [f"{name}: {why}"] if container else []
             continue

@@ -12,6 +12,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NODE_UNUSABLE
 from dsrun.launcher.features.containers import node_records
+from dsrun.launcher.node.machine import processes
 from dsrun.launcher.specs.container import PROGRAM, ContainerSpec, Mount, packed, unpacked
 
 from ...support.checkout import CHECKOUT
@@ -150,6 +151,22 @@ def test_what_cannot_be_stopped_is_said_and_kept_in_mind(
     assert why in line
     (place.folder / obstacle).unlink()
     assert node_records.stop(job, 1.0) == (["docker container 111111111111"], [])
+    assert not record.exists()
+
+
+def test_a_container_that_is_just_being_made_stays_in_mind(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client, played by this process, has not written the id yet."""
+    job, record = left_over(place)
+    for name in ("PATH", "STAND_IN", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, place.environ[name])
+    dead = record.name.removesuffix(".cid").rpartition(".")[0].rpartition(".")[0]
+    pid = os.getpid()
+    young = record.with_name(f"{dead}.{pid}.{processes.started(pid)}.cid")
+    young.touch()
+    assert node_records.stop(job, 0.0) == (["docker container 111111111111"], [])
+    assert young.exists()
     assert not record.exists()
 
 
