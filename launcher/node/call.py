@@ -136,7 +136,6 @@ def _words(error: BaseException) -> str:
 
 
 def _own_removed(frames: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of this file."""
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
     return frames

@@ -78,7 +78,7 @@ SERVICES = (
         lambda task: task.binding.report,
     ),
 )
-"""Services of a run, which are told of each event in this order. If several know the cause of a
+"""The services of a run, in the order in which they learn of events. If several know the cause of a
 worker's end, the first one counts."""
 
 QUESTIONS = {

@@ -1,7 +1,7 @@
-"""Which task of an engine this node launcher is. Pure.
+"""The number of this node launcher's task in an engine. Pure.
 
-An engine starts the same command everywhere, and tells each task its number in variables. The table
-of backends lists these variables.
+An engine starts one command everywhere, and gives each task its number in variables. The table of
+backends lists these variables.
 """
 
 from __future__ import annotations

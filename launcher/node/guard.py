@@ -198,7 +198,6 @@ class _Watch:
             self._loop.stop()
 
     def _receive(self) -> None:
-        """Read all messages from the node launcher."""
         message = b"."
         with suppress(OSError):  # no more messages for now
             while message:

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None, early: bytes = b"") -> int:
     """Run one node launcher; return its exit code.
 
     Args:
-        argv: the arguments; None for those of this process.
+        argv: the arguments; None for `sys.argv`.
         early: frames that have already been read from standard input.
     """
     try:
@@ -229,7 +229,7 @@ def start(early: bytes = b"") -> None:
 
 
 def _code_of(call: Callable[[], int]) -> int:
-    """Return the exit code of a call, whatever it raises; by then, everything is written."""
+    """Return the exit code of a call, even if it raises; by then, everything is written."""
     try:
         code = call()
     except SystemExit as stop:

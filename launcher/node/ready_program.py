@@ -77,7 +77,7 @@ class Server:
         self._loop.call_later(BETTER, self._finish_if_best)
 
     def _finish_if_best(self) -> None:
-        """Finish, unless an address that is preferred may answer yet."""
+        """Finish, unless a preferred address may answer yet."""
         better = {*range(min(self.answered))} - self._failed
         if not self.done and (not better or self._loop.clock() - self._since >= BETTER):
             self._finish()

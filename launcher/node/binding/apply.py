@@ -1,8 +1,8 @@
 """Cores for the workers: planned within the permitted ones, then bound.
 
 Cores need only an affinity call before a worker's program starts. A memory policy needs numactl in
-front of the program, as the standard library has no call for that; a worker that is forked from
-a preloader sets it itself.
+front of the program, because the standard library has no call for it. A worker forked from a
+preloader sets the policy itself.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def find_homes(
     *,
     devices: bool = False,
 ) -> DeviceNodes:
-    """Find the workers' nodes among the `usable` ones, given those of their devices.
+    """Find each worker's node among the `usable` ones, given the nodes of the devices.
 
     If the node of one device is not known, no device counts: otherwise that worker would get only
     the cores that the others leave.

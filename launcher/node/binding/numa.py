@@ -65,7 +65,6 @@ def memory(root: str) -> dict[int, int]:
 
 
 def _nodes(folder: str) -> dict[int, str]:
-    """Return the nodes' folders by id, ascending."""
     ids = (int(found[1]) for name in sysfs.names(folder) if (found := _NODE.fullmatch(name)))
     return {node: f"{folder}/node{node}" for node in sorted(ids)}
 

@@ -96,7 +96,6 @@ def _usable(cores: Sequence[Core], policy: BindingPolicy) -> Sequence[Core]:
 
 
 def _listed(cores: Sequence[Core], core_list: str) -> Sequence[Core]:
-    """Return the cores, reduced to the listed cpus."""
     listed = set(parse_core_list(core_list))
     allowed = {cpu for core in cores for cpu in core.cpus}
     if outside := listed - allowed:

@@ -52,7 +52,7 @@ def whole_node(cores: Sequence[Core], homes: Sequence[int] | None, workers: int)
 
 
 def whole_socket(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
-    """Give each worker all cores of its socket, and at least those of its node.
+    """Give each worker all cores of its socket, and at least all cores of its node.
 
     In a virtual machine every cpu may be a socket.
     """

@@ -9,7 +9,7 @@ __all__ = ["names", "number", "numbers", "text"]
 
 
 def number(path: str) -> int | None:
-    """Return a file's only number, 0 or more; None if there is none."""
+    """Return a file's only number, 0 or more; None without one."""
     value = line(path)
     return int(value) if value.isdecimal() else None
 

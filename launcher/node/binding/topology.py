@@ -32,9 +32,9 @@ class Core(NamedTuple):
         cpus: the hardware threads that may be used, ascending.
         node: the id of the NUMA node.
         package: the id of the socket.
-        cache: the group of cores that share the last cache, within the node. With a level 3 (or 4),
-            it is the lowest cpu that shares this cache. Otherwise it is that of level 2 if several
-            cores share that cache; if not, all cores of the node are one group.
+        cache: the group of cores that share the last cache, within the node: the lowest cpu that
+            shares a cache of level 3 (or 4). Without one, the same for level 2 if several cores
+            share it, else one group for all cores of the node.
         kind: 0 for the fastest cores of a machine that has several kinds, 1 and more for slower
             cores.
     """
@@ -75,8 +75,8 @@ def read_topology(
 ) -> Topology:
     """Read the cores of the `allowed` cpus; by default those this process may run on.
 
-    If a container hides files, less is known and nothing fails: a cpu without topology is a
-    separate core, a cpu without a NUMA node is on node 0, and no node has memory.
+    A container may hide files; nothing fails then: a cpu without topology is a separate core, a cpu
+    without a NUMA node is on node 0, and no node has memory.
     """
     numa = read_numa(root, proc)
     cores = list(_cores(root, _online(root, allowed or os.sched_getaffinity(0))))

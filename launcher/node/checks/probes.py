@@ -48,7 +48,7 @@ class AddressProbe:
     def __init__(
         self, loop: Loop, candidates: Sequence[str], port: int, ended: Callable[[], None]
     ) -> None:
-        """Prepare an attempt; `ended` is called once when all verdicts are final."""
+        """Prepare an attempt; `ended` is called once, when all verdicts are final."""
         self.verdicts = [NO_ANSWER] * len(candidates)
         self.done = False
         self._loop = loop

@@ -66,7 +66,6 @@ class MachineHistory:
         return [plain(text)[:LONGEST] for text in found]
 
     def _memory(self, pid: int, code: int) -> Iterator[str]:
-        """Yield the processes that the kernel has ended for lack of memory."""
         victims = self._victims
         if -code == signal.SIGKILL and self._complete:
             victims = [one for one in victims if one.pid == pid]

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _greeting(line: socket) -> tuple[str, str]:
-    """Return the worker's Python, and the folder of its debugpy, once the worker has got to it.
+    """Wait for the worker; return its Python, and the folder of its debugpy.
 
     Raises:
         ValueError: the worker has ended, or has sent something else.

@@ -5,9 +5,9 @@ It is a separate program, run by the workers' Python, which has torch:
     python agent.py SETTINGS
 
 Standard input is a socket to the node launcher, over which this program and each of its shims send
-a connection for their messages. The rounds are those of dsrun's runner, or of a rendezvous of
-torch's, in which other nodes may run torchrun. Only public parts of torch are used: rendezvous
-handlers and their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and newer).
+a connection for their messages. The rounds come from dsrun's runner, or from a rendezvous of torch,
+in which other nodes may run torchrun. Only public parts of torch are used: rendezvous handlers and
+their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and newer).
 """
 
 from __future__ import annotations
@@ -120,7 +120,6 @@ class RoundHandler(RendezvousHandler):
         return RendezvousInfo(store, place["rank"], place["nodes"], where)
 
     def _join(self, port: int) -> dict[str, Any]:
-        """Return this node's place in the next round."""
         self._line.send(join=port)
         found = self._line.wait()
         while "round" not in found:

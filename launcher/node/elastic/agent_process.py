@@ -105,11 +105,11 @@ class AgentProcess:
         listener: AgentListener,
         workers: int,
     ) -> None:
-        """Start the agent; `agent` is given the descriptor of its standard input.
+        """Start the agent.
 
         Args:
             loop: reads the agent's connections.
-            agent: returns the command to execute.
+            agent: returns the command, given the descriptor of the agent's standard input.
             listener: receives the agent's decisions.
             workers: the number of workers that the agent requests in each round.
 
@@ -274,7 +274,6 @@ class AgentProcess:
 
 
 def _send(line: socket.socket, data: bytes) -> None:
-    """Send a few bytes, unless the other end is closed."""
     try:
         line.send(data)
     except OSError:
@@ -282,7 +281,6 @@ def _send(line: socket.socket, data: bytes) -> None:
 
 
 def _received(line: socket.socket, size: int) -> bytes:
-    """Return new data; b"" at the end of the connection."""
     try:
         return line.recv(size)
     except OSError:

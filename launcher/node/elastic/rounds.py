@@ -1,7 +1,7 @@
 """A node's part in the rounds of a job: an agent, and a group of workers for each round.
 
-The rounds are the runner's or, with torch's rendezvous, those of torch's agents on all
-nodes. In both cases the agent decides when workers start and stop.
+The rounds are formed by the runner or, with torch's rendezvous, by torch's agents on all nodes. In
+both cases the agent decides when workers start and stop.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class NodeRounds:
         self._queue.put(self._state.not_started, number)
 
     def workers_gone(self) -> None:
-        """Record that this round's workers are gone; start those of the next one if they wait."""
+        """Record the end of this round's workers; start the next round's workers if they wait."""
         self._notice.close(self._queue.later(self._state.workers_gone))
 
     def stop(self) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
             """Take this node's place in a round of the runner's."""
 
         def change(self) -> None:
-            """Leave the present round for another one."""
+            """Leave the present round for the next one."""
 
         def ended(self, local: int, code: int) -> None:
             """Record that a worker of the present round has ended, by its local rank."""
@@ -161,7 +161,6 @@ class RoundsState:
 
     @property
     def _over(self) -> bool:
-        """True if events no longer matter."""
         return self.phase is RoundsPhase.OVER
 
     def stop(self) -> None:
@@ -195,7 +194,7 @@ class RoundsState:
             self._do.send(frames.READY, round_messages.Join(port, probe))
 
     def workers_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Start the workers of the round, once those of the previous one are gone."""
+        """Start the workers of the round, once the previous round's workers are gone."""
         if self._over:
             return
         if self._template is not None:
@@ -209,7 +208,7 @@ class RoundsState:
         self._start_workers()
 
     def _start_workers(self) -> None:
-        """Start requested workers, if those of the previous round are gone."""
+        """Start requested workers, if the previous round's workers are gone."""
         if self.phase is not RoundsPhase.REQUESTED or self._workers_left or self._start is None:
             return
         self.phase, self._workers_left = RoundsPhase.RUNNING, True

@@ -76,10 +76,10 @@ class TorchAgent:
             )
 
     def change(self) -> None:
-        """Tell the agent to leave its round for another one.
+        """Tell the agent to leave its round for the next one.
 
-        From now on the ends of workers are held back until the agent stops them: one may end with
-        code 0 because of the change, and its work is not done.
+        From now on the ends of workers are held back until the agent stops them: a worker may end
+        with code 0 because of the change, with its work unfinished.
         """
         if self._finished():
             # It waits for the other agents, and reads no message.

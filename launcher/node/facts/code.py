@@ -147,7 +147,6 @@ def files_digest(files: Mapping[str, int] | None) -> str:
 
 
 def _sha256(data: bytes) -> str:
-    """Return a digest in hex."""
     for name in SHA:
         try:
             return str(import_module(name).sha256(data).hexdigest())

@@ -23,7 +23,7 @@ class Interpreter(NamedTuple):
 
     Attributes:
         path: the path as given.
-        version: for example `3.11.2`; `3.11` or "" if no more is known.
+        version: such as `3.11.2`; `3.11` or "" if only that is found.
         folders: the existing folders that it imports packages from, in order.
     """
 

@@ -70,7 +70,6 @@ def _system(root: str = "/") -> dict[str, str]:
 
 
 def _tools(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the versions of programs on the workers' PATH."""
     for name, argv in TOOLS.items():
         lines = [line.strip() for line in _output(argv, environ, SECONDS).split("\n")]
         told = [line for line in lines if re.search(r"\d", line) and "opyright" not in line]

@@ -41,7 +41,7 @@ DEEPSPEED = {
 
 
 def _ask(module: Any, path: str) -> str:
-    """Return an attribute of a module, or a function's result, as text, or why there is none."""
+    """Return an attribute of a module, or a function's result, as text; on failure, the reason."""
     try:
         for name in path.split("."):
             module = getattr(module, name)

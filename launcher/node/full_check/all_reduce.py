@@ -122,7 +122,6 @@ class _ReducingProcess:
         self._reduce([*range(len(self._ranks))])
 
     def _pairs(self, pairs: Sequence[Sequence[int]]) -> None:
-        """Reduce in rounds, which all nodes begin together."""
         for number in sorted({pair[0] for pair in pairs}):
             for _, *places in (pair for pair in pairs if pair[0] == number):
                 if self._place in places:
@@ -130,7 +129,7 @@ class _ReducingProcess:
             self._meet()
 
     def _meet(self) -> None:
-        """Wait until all processes of all nodes have come here."""
+        """Wait until every process of every node has called this."""
         self._rounds += 1
         arrived, go = f"arrived {self._rounds}", f"go {self._rounds}"
         if self._store.add(arrived, 1) == sum(self._ranks):
@@ -186,7 +185,6 @@ class _ReducingProcess:
         return int((tensor != pattern * sum(one % 8 + 1 for one in range(ranks))).sum())
 
     def _times(self, tensor: Any) -> list[float]:
-        """Return the seconds of some all-reduces."""
         times: list[float] = []
         done = self._synchronized()
         while len(times) < TIMES:

@@ -67,7 +67,7 @@ def _rate(loads: list[_Load]) -> float:
 
 
 def _run(count: int, seconds: float, prepare: Callable[[], Callable[[], int]]) -> list[_Load]:
-    """Repeat a step in several threads, which begin together; `prepare` makes it for each."""
+    """Repeat a step in several threads, which begin together; `prepare` makes a thread's step."""
     loads = [_Load() for _ in range(count)]
     begin = Barrier(count)
     threads = [Thread(target=_work, args=(load, begin, seconds, prepare)) for load in loads]

@@ -1,7 +1,7 @@
-"""Tests each device with torch: how fast it computes and copies, and whether its results are right.
+"""Tests each device with torch: the speed of computing and copying, and the results.
 
 The workers' Python runs this file, so it imports nothing of dsrun. Its arguments are the seconds of
-each test and, if not all GPUs are meant, the names of torch's devices. It prints one line of JSON,
+each test and, for some of the GPUs only, the names of torch's devices. It prints one line of JSON,
 the fields of `control.measurements.Measurements`.
 """
 
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _tested(torch: Any, at: int, name: str, seconds: float) -> tuple[list[Any], list[Any]]:
-    """Return the rows of one device, and what is broken: one must not hide the others."""
+    """Return the rows of one device, and its defects: one must not hide the others."""
     part = f"device {at}"
     try:
         device = torch.device(name)

@@ -28,7 +28,7 @@ BLOCK = 64 * 1024
 MORE, LAST = b"\1", b"\0"
 
 STALL = 5
-"""Seconds without progress after which a measurement is given up."""
+"""Seconds without progress that end a measurement."""
 
 LONGEST_STREAM = 10.0
 """Seconds that a caller can have this node send at most."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SIGNAL = 62
-"""A real-time signal that nothing is known to use; it is sent only to processes that handle it."""
+"""A real-time signal without other known uses; it is sent only to processes that handle it."""
 
 STACKS = "dsrun-stacks-"
 """Beginning of the name of the file with stacks; the version of Python follows, such as 3.14."""
@@ -51,7 +51,7 @@ _MAIN = _thread.get_ident()
 """The main thread, in which this file is run."""
 
 _HIGH = (1000, 500, 250)
-"""Own descriptors are near these numbers: those of a program are as without this one."""
+"""Our descriptors are near these numbers: the program's descriptors get their usual ones."""
 
 
 def arm() -> None:
@@ -187,7 +187,6 @@ def leave_no_trace() -> None:
 
 
 def _run() -> None:
-    """Do all of this at the start of a worker."""
     before = {*sys.modules}
     try:
         leave_no_trace()

@@ -46,7 +46,6 @@ def write_in_child(write: Callable[[TextIO], object]) -> tuple[int, int]:
 
 
 def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> NoReturn:
-    """Call the function, and exit."""
     gc.disable()  # a garbage collection would copy every page shared with the parent
     try:
         system.set_wakeup_fd(-1)  # the wake-up pipe belongs to the parent, too
@@ -162,9 +161,9 @@ class Calls:
     def call(
         self, function: Callable[[], object], seconds: float, answered: Callable[[bytes], None]
     ) -> None:
-        """Call a function in a child; `answered` gets its result as JSON, or b"" if that is late.
+        """Call a function in a child; `answered` gets its result as JSON, or b"" after `seconds`.
 
-        The child is reaped first, unless it is given up.
+        The child is reaped first, unless it does not end.
 
         Raises:
             OSError: see `call_in_child`.

@@ -52,9 +52,9 @@ def note(
     Args:
         workers: the number of workers on this node.
         cpus: the number of CPUs that they may use at a time (`capacity.cpus`).
-        environ: the environment of this process, as a launcher has made it.
+        environ: the environment of this process, as its launcher made it.
         by_engine: whether dsrun has chosen the launcher that has started this process.
-        online: the number of CPUs of this machine, None to find out.
+        online: the number of CPUs of this machine; None to read it.
         root: the folder that contains /proc and /sys.
     """
     there = online or os.cpu_count() or 1

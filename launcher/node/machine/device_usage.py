@@ -32,10 +32,10 @@ DRIVER = "/dev/nvidiactl"
 def read(folders: Sequence[str] = ()) -> Devices:
     """Return the usage of the devices according to their vendor's library; may block.
 
-    Without NVML's Python module, only the devices' numbers and UUIDs are known.
+    Without NVML's Python module, the answer has only the devices' numbers and UUIDs.
 
     Args:
-        folders: folders that may have this module, if this process does not find it.
+        folders: more folders to search for this module.
     """
     sys.path.extend(folders)
     gpus = nvml.read("uuid", "busy", "used", "total")
@@ -60,7 +60,7 @@ class DeviceQuestion:
 
     @property
     def pid(self) -> int:
-        """The child that queries the devices, 0 if there is none."""
+        """The child that queries the devices, 0 without one."""
         return self._call.pid if self._call is not None else 0
 
     def ask(self, answered: Callable[[Devices], None]) -> None:

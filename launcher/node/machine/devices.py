@@ -100,13 +100,11 @@ class NodeDevices:
         return {entry: known[entry].node if entry in known else None for entry in entries}
 
     def _masked(self) -> str:
-        """Return the variables that limit the devices, in words."""
         variables = detect.masks(self._accelerator, self._environ).items()
         masks = " and ".join(f"{name}={value}" for name, value in variables)
         return f", limited by {masks}" if masks else ""
 
     def _short(self, groups: Sequence[Sequence[Slot]]) -> str:
-        """Return the number of missing devices, in words."""
         wanted, workers = sum(map(len, groups)), len(groups)
         if wanted <= len(self.visible):
             return ""

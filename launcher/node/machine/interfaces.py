@@ -88,7 +88,6 @@ def _has_rdma() -> bool:
 
 
 def _in_files(env: Mapping[str, str]) -> bool:
-    """Return whether a configuration file of NCCL names interfaces."""
     own = [f"{home}/.nccl.conf"] if (home := files.home()) else []
     paths = [env.get("NCCL_CONF_FILE", ""), *own, NCCL_FILE]
     return any(line.startswith(NCCL) for path in paths for line in lines_of(path))

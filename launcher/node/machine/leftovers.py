@@ -11,7 +11,7 @@ LAUNCHER = b"DSRUN_NODE_LAUNCHER"
 """The variable that names a worker's node launcher and guard, by the `identity` of each."""
 
 _OWNERS = re.compile(rb"(\d{1,9}):(\d{1,20})(?:,(\d{1,9}):(\d{1,20}))?")
-"""The digits are limited to those of the kernel's numbers; any other text is ignored."""
+"""The digits are limited to the kernel's largest numbers; any other text is ignored."""
 
 
 def identity(pid: int) -> str:
@@ -22,9 +22,9 @@ def identity(pid: int) -> str:
 def leftovers() -> list[int]:
     """Return the processes of this user whose node launcher and guard are gone.
 
-    A job has left them behind: while the guard runs, it ends the leftovers of a dead node
-    launcher. The sessions of this process and of its ancestors are skipped: a batch job
-    submitted by a worker inherits the worker's environment.
+    Their job left them behind: while the guard runs, it ends the leftovers of a dead node launcher.
+        The sessions of this process and of its ancestors are skipped: a batch job submitted by a
+        worker inherits the worker's environment.
     """
     left = [*filter(is_left, processes.pids())]
     ours = {*map(processes.session, processes.line_of(system.getpid()))} if left else set()
@@ -32,7 +32,7 @@ def leftovers() -> list[int]:
 
 
 def is_left(pid: int) -> bool:
-    """Return whether a job has left this process behind."""
+    """Return whether this process is a leftover of a job."""
     owners = owners_of(pid)
     if not owners or any(processes.started(one) == start for one, start in owners):
         return False  # nearly always, and decided by one or two files

@@ -217,7 +217,6 @@ def holder(inode: str, seconds: float = math.inf) -> str:
 
 
 def _target(pid: str, fd: str) -> str:
-    """Return the target of a descriptor's link in /proc, "" if it has been closed."""
     try:
         return system.readlink(f"/proc/{pid}/fd/{fd}")
     except OSError:

@@ -63,10 +63,7 @@ def parse(message: Mapping[str, Any]) -> Imported:
 
 
 def env_changed(imported: Imported, env: Mapping[bytes, bytes]) -> str:
-    """Return a variable that imports have read, and whose value differs in this environment.
-
-    Return "" if there is none.
-    """
+    """Return a variable that imports read and whose value differs in this environment, or ""."""
     own = {_text(name): _text(value) for name, value in env.items()}
     names = {*imported.read, *(name for name in own if name.startswith(imported.prefixes))}
     judged = sorted(name for name in names if not name.startswith(READ_LATER))
@@ -106,7 +103,7 @@ def below(imported: Imported, folder: str) -> bool:
 
 
 def _file(path: str) -> tuple[int, int]:
-    """Return modification time and size of a file; zeros if there is none."""
+    """Return modification time and size of a file; zeros if it does not exist."""
     try:
         found = os.stat(path.encode("utf-8", "surrogateescape"))
     except OSError:

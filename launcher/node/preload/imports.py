@@ -121,7 +121,7 @@ def _import(name: str, folders: Sequence[str]) -> None:
 
 
 def _imported_files() -> Iterator[str]:
-    """Return the files of all modules except those of this program."""
+    """Yield the files of all modules except this program's."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(file, str) and name != "__main__" and not name.startswith(f"{__package__}"):

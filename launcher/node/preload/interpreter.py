@@ -1,4 +1,4 @@
-"""Python's own state, reset to that of a new interpreter at the start of a script."""
+"""Python's internal state, reset at the start of a script as in a new interpreter."""
 
 from __future__ import annotations
 
@@ -186,7 +186,6 @@ def _run(code: CodeType | None, main: dict[str, Any]) -> None:
 
 
 def _leave_us_out(error: BaseException) -> None:
-    """Remove the frames of this program from the traceback."""
     shown, show = error.__traceback__, sys.excepthook
     while shown is not None and shown.tb_frame.f_code.co_filename.startswith(_OWN):
         shown = shown.tb_next

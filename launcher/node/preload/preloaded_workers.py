@@ -151,7 +151,6 @@ class PreloadedWorkers:
         return [one for one in (self._preloader, self._next) if one is not None]
 
     def _tell(self, why: str) -> None:
-        """Tell the user once why workers import for themselves."""
         if why and why not in self._told:
             self._told.add(why)
             modules = ", ".join(self._task.workers.preload)
@@ -179,9 +178,9 @@ def misfit(kept: Preloader, wanted: PreloadRequest) -> str:
 
 
 def unfit(preloader: Preloader, spec: WorkerSpec, first: bytes = b"") -> str:
-    """Return why a worker cannot be forked from a preloader that is ready, "" if it can be.
+    """Return why a worker cannot be forked from a ready preloader, "" if it can be.
 
-    `first` is a folder in its PYTHONPATH before those of the preloader.
+    `first` is a folder in the worker's PYTHONPATH before the preloader's folders.
     """
     imported = preloader.imported
     assert imported is not None

@@ -262,7 +262,6 @@ class Preloader:
         return sum(one.phase in phases for one in self._forks)
 
     def _ask(self) -> None:
-        """Request the missing forks."""
         lacking = self._wanted - self._coming()
         try:
             for first in range(0, lacking, BATCH):
@@ -317,7 +316,6 @@ class Preloader:
     # -- the end ----------------------------------------------------------------------------
 
     def _kill(self) -> None:
-        """End the process, and close its files."""
         self._cancel_timer()
         if self._pid:
             processes.send(self._pid, signal.SIGKILL)
@@ -384,7 +382,6 @@ def started(request: PreloadRequest) -> tuple[Process, socket.socket]:
 
 
 def _command(pid: int) -> bytes:
-    """Return the command line of a process, b"" if it ends or has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
             return file.read()

@@ -7,7 +7,7 @@ variables that all of them share, by `spawn`:
 
 This program and the modules beside it that it uses need only the standard library of Python 3.10,
 and import nothing else of dsrun. Standard input is a socket, the control line. Standard output and
-standard error are pipes, like those of workers, for output of modules during import.
+standard error are pipes, like a worker's, for output of modules during import.
 
 Messages are described in `messages`: JSON with descriptors on sockets of SOCK_SEQPACKET. Bytes
 (words of a command, variables, paths) are text in UTF-8 with `surrogateescape`.
@@ -18,9 +18,10 @@ On the control line:
 
        {"modules": ["torch", ...], "folders": [FOLDER, ...]}
 
-   `folders` are what `sys.path` of a worker has before that of this process: the real folder of the
-   script, or with `-m` the working folder, and what the worker's PYTHONPATH begins with. They are
-   on the path only while a module is imported that is not found without them.
+   `folders` begin the `sys.path` of a worker, before the entries that this process has too: the
+   real folder of the script, or with `-m` the working folder, and the first entries of the
+   worker's PYTHONPATH. They are on the path only while a module is imported that is not found
+   without them.
 
 2. The preloader answers, once:
 
@@ -57,8 +58,8 @@ On the socket of a worker:
         "workdir": FOLDER,
         "cpus": [0, 1],                               [] for no change
         "memory": ["bind", [0]],                      policy and NUMA nodes; ["", []] for none
-        "path": [FOLDER],                             what its PYTHONPATH has before the preloader's
-        "hook": FOLDER,                               of what it runs first; "" for nothing
+        "path": [FOLDER],                             its PYTHONPATH before the preloader's entries
+        "hook": FOLDER,                               of the hook, which runs first; "" for none
         "fds": [17]}
 
    Policies are `bind`, `preferred`, `preferred-many` and `interleave`. If the socket is closed

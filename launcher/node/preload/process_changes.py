@@ -139,7 +139,6 @@ class ProcessSurroundings:
     """
 
     def __init__(self) -> None:
-        """Read everything."""
         self._values = {name: read() for name, (read, _) in _PARTS.items()}
         self.cpus: set[int] = self._values["its CPUs"]
 

@@ -17,10 +17,10 @@ EVERY = 1.0
 """Seconds between two checks."""
 
 STILL = 10
-"""Number of checks without progress after which an import is given up."""
+"""Number of checks without progress that end an import."""
 
 MOST = 120
-"""Number of checks after which an import is given up in any case."""
+"""Number of checks that end an import even if it makes progress."""
 
 LEAST = 0.1
 """Seconds of processor time that count as progress: a process that polls uses less."""
@@ -52,7 +52,7 @@ class PreloadProgress:
         self._still = 0
 
     def check(self) -> str:
-        """Check once; return why the import is given up, "" if it is not."""
+        """Check once; return why the import must end, "" if it may go on."""
         now, self._checks = self._activity(), self._checks + 1
         if now.reads != self._last.reads or now.seconds >= self._last.seconds + LEAST:
             self._last, self._still = now, 0

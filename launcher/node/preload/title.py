@@ -74,7 +74,6 @@ def _map(line: bytes, variables: bytes, stat: Sequence[int]) -> bool:
 
 
 def _brk() -> int:
-    """Return the end of the heap."""
     _libc.sbrk.restype = ctypes.c_void_p
     return _libc.sbrk(0) or 0
 

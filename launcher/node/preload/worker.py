@@ -83,7 +83,7 @@ def _hooked(variables: Mapping[bytes, bytes], folder: str) -> Mapping[bytes, byt
 
 
 def _arm(folder: str) -> None:
-    """Prepare for questions, as an executed worker does at its start."""
+    """Prepare for questions, like an executed worker at its start."""
     if not folder:
         return
     with suppress(Exception):

@@ -20,10 +20,10 @@ NODE = __name__.rpartition(".questions")[0]
 
 
 class QuestionContext(NamedTuple):
-    """What an answer may use.
+    """The part of the node launcher that an answer may use.
 
     Attributes:
-        loop: of this node launcher.
+        loop: the loop of this node launcher.
         workers: returns the workers of the program that runs now; () between two.
     """
 
@@ -39,11 +39,10 @@ class QuestionReply:
         self._send, self._of = send, (number, name)
 
     def __call__(self, answer: NamedTuple) -> None:
-        """Send the answer."""
         self._send(questions.pack_reply(*self._of, answer))
 
     def more(self, seconds: float) -> None:
-        """Ask the runner to wait so many seconds for the answer."""
+        """Ask the runner to wait this many more seconds for the answer."""
         self._send(questions.pack_more(*self._of, seconds))
 
 
@@ -110,7 +109,7 @@ class NodeQuestions:
         """Have a question answered.
 
         Raises:
-            BadFrame: it is not valid, or there is none of this name.
+            BadFrame: the question is invalid, or its name unknown.
         """
         asked = messages.unpack(questions.QuestionMessage, body)
         if asked.name not in self._known:
@@ -120,7 +119,7 @@ class NodeQuestions:
         answers.ask(ask, QuestionReply(self._send, asked.number, asked.name))
 
     def _open(self, name: str) -> tuple[type[Any], NodeAnswers]:
-        """Return the type that asks this question, and what answers it."""
+        """Return the question's type, and the function that answers it."""
         if name not in self._table:
             raise frames.BadFrame(f"there is no question {name!r}")
         (_, shape, _), answers = (load(one, NODE) for one in self._table[name])

@@ -1,4 +1,4 @@
-"""The question `end_job`: end what a job has left on this machine, and tell what that was."""
+"""The question `end_job`: end the leftovers of a job on this machine, and list them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .answers import QuestionContext
 
 LEFTOVERS = ("..features.containers.node_records:stop",)
-"""Functions that end what a job has left on this machine besides processes that can be seen here,
-given the job's id and the seconds between SIGTERM and SIGKILL. They return what they ended and what
-they could not end, as two lists of texts. They may block."""
+"""Functions that end a job's leftovers on this machine, other than processes visible here. Each
+gets the job's id and the seconds between SIGTERM and SIGKILL, and returns the names of the ended
+leftovers and of those that it could not end. They may block."""
 
 PATIENCE = 90.0
 """Seconds for the end of what is not a process, beyond the grace."""
@@ -43,7 +43,7 @@ class JobEndAnswers(NodeAnswers):
     def _stop_others(
         self, ask: EndJob, reply: Callable[[EndedJob], None], outcome: EndedJob
     ) -> None:
-        """Stop what else the job has left, in a child; then reply."""
+        """Stop the job's other leftovers in a child; then reply."""
 
         def heard(data: bytes) -> None:
             ended, left = read_json(data) if data else ([], [])

@@ -30,7 +30,7 @@ class UsageAnswers(NodeAnswers):
         self._devices.ask(lambda devices: reply(known._replace(devices=devices)))
 
     def _read_devices(self) -> tuple[DeviceUsage, ...]:
-        """Return how devices are used; a forked child does so.
+        """Return the usage of the devices; a forked child calls this.
 
         NVML's module is among the packages of the workers' Python. This process has none (`-S`).
         """

@@ -49,10 +49,10 @@ class RunContext(NamedTuple):
     Attributes:
         kept: the preloader of an earlier run on this line.
         apart: returns the children of this process that belong to no run.
-        starting: called before workers start; it may stop the run.
-        started: called once they have been started.
+        starting: called before workers start; may stop the run.
+        started: called after the workers have started.
         between: called before the start of each worker.
-        queue: the queue of events on this node; None for another one.
+        queue: the queue of events on this node; None for a new one.
     """
 
     kept: Preloader | None = None
@@ -92,7 +92,7 @@ class GroupNews:
         self._pass_on(frames.pack_output(rank, stream, data))
 
     def input_taken(self, size: int) -> None:
-        """Allow the runner to send so many more bytes of standard input."""
+        """Allow the runner to send `size` more bytes of standard input."""
         self._pass_on(frames.pack_credit(frames.INPUT_ACK, size))
 
     def worker_exited(self, process: Process) -> None:
@@ -171,12 +171,12 @@ class NodeRun:
 
     @property
     def looks(self) -> bool:
-        """Whether processes that ended jobs have left are still to be looked for."""
+        """True if processes left by ended jobs are yet to be looked for."""
         return self._state.looks
 
     @property
     def leaves_background(self) -> bool:
-        """Whether background processes of the workers may stay."""
+        """True if background processes of the workers may stay."""
         return self._state.leaves_background
 
     @property
@@ -186,7 +186,7 @@ class NodeRun:
 
     @property
     def active(self) -> bool:
-        """Whether its processes may still run."""
+        """True if processes of the run may still exist."""
         return self.phase in {NodeRunPhase.RUNNING, NodeRunPhase.DISMISSING}
 
     @property
@@ -207,10 +207,10 @@ class NodeRun:
         self._services.store_opened()
 
     def tell_peers(self, body: bytes) -> None:
-        """Tell the workers of a role, now and at later starts, where those of other roles are.
+        """Tell a role's workers, now and at later starts, where the other roles' workers are.
 
         Raises:
-            BadFrame: the body is not valid.
+            BadFrame: the body is invalid.
         """
         from ...control.role_messages import RolePeers
 
@@ -221,14 +221,14 @@ class NodeRun:
     def start(self, start: messages.Start, *, looks: bool = False) -> None:
         """Start the workers, or the agent that decides when they start.
 
-        With `looks`, look after that for processes that ended jobs have left.
+        With `looks`, then look for processes left by ended jobs.
         """
         self._queue.put(self._state.started, start, looks=looks)
 
     def stop_leftovers(self) -> list[int]:
-        """Kill processes that this job has left; return those that other ended jobs have left.
+        """Kill processes left by this job; return those left by other jobs that have ended.
 
-        A node that has come back to a job has another node launcher than before.
+        A node that rejoins a job has a new node launcher.
         """
         found, job_id = leftovers.leftovers(), os.fsencode(self.task.job_id)
         others = [pid for pid in found if leftovers.variable(pid, b"DSRUN_JOB_ID") != job_id]
@@ -400,7 +400,7 @@ class NodeRun:
             group.feed(data)
 
     def look_for_leftovers(self) -> None:
-        """Name processes of ended jobs that are still there soon; kill those of this job.
+        """Name the processes of ended jobs that persist; kill those of this job.
 
         If an engine or a scheduler kills all processes of a job one by one, the last ones run
         without their guard for a moment.
@@ -410,7 +410,7 @@ class NodeRun:
             self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
 
     def report_exit(self, process: Process, code: int) -> None:
-        """Report the end of a worker to the runner, with its cause if that is known."""
+        """Report the end of a worker to the runner, with its cause if known."""
         rank = process.spec.rank
         self._services.exited(process)
         now, causes = system.monotonic(), self._services.evidence(process, code)

@@ -41,12 +41,12 @@ class NodeRunPhase(Enum):
 
 
 class WorkersCourse(Enum):
-    """The workers that were requested last.
+    """The workers of the latest request.
 
     Attributes:
-        NONE: there are none.
+        NONE: no workers were requested.
         WAITING: they wait for the preloader.
-        RUNNING: they were started, and processes of them are left.
+        RUNNING: they were started, and some of their processes are left.
     """
 
     NONE = 1
@@ -58,9 +58,9 @@ class RoundsCourse(Enum):
     """The rounds of an elastic job.
 
     Attributes:
-        NONE: there are none.
-        OPEN: another one may follow.
-        OVER: none follows, but the agent has not ended.
+        NONE: the job is not elastic.
+        OPEN: another round may follow.
+        OVER: no round follows, but the agent has not ended.
     """
 
     NONE = 1
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
         """The preloader, from which workers start."""
 
         def cancel(self) -> None:
-            """Start no worker from it any more."""
+            """Start no more workers from it."""
 
     class NodeRunActions(Protocol):
         """Acts on the decisions of a run, in the order of the calls."""
@@ -137,10 +137,10 @@ if TYPE_CHECKING:
             """
 
         def look_for_leftovers(self) -> None:
-            """Look for processes that ended jobs have left; this reads all of /proc."""
+            """Look for processes left by ended jobs; this reads all of /proc."""
 
         def report_exit(self, process: Process, code: int) -> None:
-            """Report the end of a worker to the runner, with its cause if that is known."""
+            """Report the end of a worker to the runner, with its cause if known."""
 
         def report_not_started(self, rank: int, reason: str) -> None:
             """Report a worker that was not started to the runner."""
@@ -188,8 +188,7 @@ class NodeRunState:
     """A run on a node, from JOB to DONE.
 
     Attributes:
-        phase: its phase.
-        looks: whether processes that ended jobs have left are still to be looked for.
+        looks: whether processes left by ended jobs are yet to be looked for.
         leaves_background: whether background processes of the workers may stay.
     """
 
@@ -215,7 +214,7 @@ class NodeRunState:
     def started(self, start: Start, *, looks: bool = False) -> None:
         """Start the workers, or the agent that decides when they start.
 
-        With `looks`, look after that for processes that ended jobs have left.
+        With `looks`, then look for processes left by ended jobs.
         """
         self.phase, self.looks = NodeRunPhase.RUNNING, looks
         if self._elastic:
@@ -246,15 +245,15 @@ class NodeRunState:
             self._look_for_leftovers()
 
     def _look_for_leftovers(self) -> None:
-        """Look for leftovers once the first workers were started."""
+        """Look for leftovers once, after the first workers have started."""
         if self.looks:
             self.looks = False
             self._do.look_for_leftovers()
 
     def not_started(self, start: Start, rank: int, reason: str) -> None:
-        """Stop the running workers, as the one with this rank could not be started.
+        """Stop the running workers, because the worker with this rank could not be started.
 
-        The agent is told of the others of `start` as if they had failed.
+        To the agent, the other workers of `start` count as failed.
         """
         self._do.report_not_started(rank, reason)
         if self._rounds is not RoundsCourse.NONE:
@@ -352,7 +351,7 @@ class NodeRunState:
         self._finish_rounds()
 
     def _finish_rounds(self) -> None:
-        """Close the agent of an elastic job, if there is one, and then end the run."""
+        """Close the agent of an elastic job, if any, and then end the run."""
         if self._rounds is RoundsCourse.NONE:
             self._finish()
         else:
@@ -364,7 +363,7 @@ class NodeRunState:
         self._do.kill_agent()
 
     def _finish(self) -> None:
-        """End the run once the preloader is gone, unless that is kept."""
+        """End the run once the preloader is gone, or is kept."""
         self.phase = NodeRunPhase.DISMISSING
         if self._preloads:
             self._do.finish_preloader()

@@ -54,7 +54,7 @@ _IO = (b"rchar", b"wchar", b"read_bytes")
 
 
 class Work(NamedTuple):
-    """What a worker and its descendants have done since its start.
+    """The work of a worker and its descendants since its start.
 
     Attributes:
         state: the kernel's letter for the worker itself, "" if it is gone.
@@ -129,7 +129,7 @@ class Idle:
     """For how long a worker has been idle, from what it has done in all."""
 
     def __init__(self, most: float) -> None:
-        """Count at most so many seconds for one interval: this process may have been stopped."""
+        """Count at most `most` seconds for one interval: this process may have been stopped."""
         self._most = most
         self._last: tuple[float, float, int, int] | None = None
         self._moved = 0.0, 0  # when, and how much by then, at least WINDOW ago or when it last did
@@ -154,7 +154,7 @@ class Idle:
 
 
 def work_of(pid: int) -> Work:
-    """Return what a worker has done; its processes that are gone count if it has reaped them."""
+    """Return a worker's work; its processes that are gone count if it has reaped them."""
     state, cpu, moved, pids = "", 0, 0, []
     for one, fields in family(pid):
         state = state or fields[0]
@@ -202,7 +202,7 @@ def is_traced(pid: int) -> bool:
 
 
 def _read(path: str) -> bytes:
-    """Return what a file has, b"" if it is gone or forbidden."""
+    """Return a file's content, b"" if the file is gone or forbidden."""
     try:
         with system.open_file(path, "rb", buffering=0) as file:
             return file.read()

@@ -1,4 +1,4 @@
-"""What has gone over this user's TCP connections to other machines, as the kernel counts it.
+"""The kernel's counts of data on this user's TCP connections to other machines.
 
 Source: `struct tcp_info` of the kernel's `tcp.h`.
 """

@@ -22,7 +22,7 @@ FIRST, LONGEST = 0.05, 1.0
 """Seconds until the first check, and the most between two; each is twice the one before."""
 
 PATIENCE = 600.0
-"""Seconds after which rank 0 will not use the port any more."""
+"""Seconds until rank 0 is assumed not to use the port."""
 
 
 class PortWatch(NodeService):

@@ -53,7 +53,7 @@ class Reaching(NodeService):
             self._dials.append(Dials(self.context.loop, dials, answer))
 
     def store_opened(self) -> None:
-        """Let no other node try this one any more, unless some may still come."""
+        """End the other nodes' attempts to reach this node, unless more nodes may come."""
         if not self.context.setup.task.has_rounds:
             self.close()
 

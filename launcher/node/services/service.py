@@ -28,7 +28,7 @@ NODE = __name__.rpartition(".services")[0]
 
 
 class OpeningTime(Enum):
-    """The time at which a service is opened, unless its first frame has come before."""
+    """The time at which a service is opened, unless its first frame arrives earlier."""
 
     HELLO = "before HELLO"
     START = "before the first start of workers"
@@ -46,7 +46,7 @@ class ServiceContext(NamedTuple):
         specs: makes the specs of the workers.
         send: sends a frame to the runner.
         note: shows the user a line.
-        stop: stops the workers, for a reason that the user is told.
+        stop: stops the workers, for a reason that is shown to the user.
     """
 
     loop: Loop
@@ -94,7 +94,7 @@ class NodeService:
     def evidence(self, _process: Process, _code: int, /) -> tuple[str, str]:
         """Return the cause of a worker's end in a few words, and the evidence in lines.
 
-        Each is "" if nothing is known; the code is minus the number of a signal.
+        Each is "" if unknown; the code is minus the number of a signal.
         """
         return "", ""
 
@@ -136,10 +136,9 @@ class ServiceDoor(NamedTuple):
 
 
 class NodeServices:
-    """The services of one run, which are told of each event in the order of their rows."""
+    """The services of one run, which get each event in the order of their rows."""
 
     def __init__(self, context: ServiceContext, rows: Sequence[ServiceDoor]) -> None:
-        """Prepare; no service is opened yet."""
         self._context, self._rows = context, rows
         self._task = context.setup.task
         self._opened: dict[str, NodeService] = {}

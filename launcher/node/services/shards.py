@@ -229,7 +229,6 @@ def _with(spec: WorkerSpec, theirs: socket.socket) -> WorkerSpec:
 
 
 def _socket(fd: int) -> socket.socket | None:
-    """Return the socket of a descriptor, None if it is not a socket."""
     try:
         return system.socket(fileno=fd)
     except OSError:

@@ -51,7 +51,7 @@ class Commands:
     def __init__(
         self, loop: Loop, send: Callable[[bytes], None], ended: Callable[[], None]
     ) -> None:
-        """Create without commands; `ended` is called whenever the last one has ended."""
+        """Create without commands; `ended` is called whenever the last command has ended."""
         self._loop = loop
         self._send = send
         self._ended = ended
@@ -69,7 +69,7 @@ class Commands:
 
     @property
     def over(self) -> bool:
-        """Whether no command is left."""
+        """True if no command is left."""
         return not self._commands
 
     def start(self, command: ExecCommand) -> None:

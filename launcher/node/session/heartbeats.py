@@ -32,16 +32,16 @@ class Heartbeats:
 
     @property
     def is_due(self) -> bool:
-        """Whether a heartbeat is overdue, as when the loop is blocked."""
+        """True if a heartbeat is overdue, as after a blocked loop."""
         return self.beating and self._loop.clock() >= self._due
 
     @property
     def beating(self) -> bool:
-        """Whether heartbeats are being sent."""
+        """True if heartbeats are being sent."""
         return self._timer is not None
 
     def beat(self) -> None:
-        """Send a heartbeat, check those of the runner, and repeat that at intervals.
+        """Send a heartbeat, check the runner's heartbeats, and repeat this at intervals.
 
         Heartbeats start with START, or with an earlier heartbeat of the runner. On a held node they
         start with the first JOB or command.

@@ -1,7 +1,7 @@
 """Lanes: additional node launchers on this node, for runs side by side.
 
-Each is a child that serves its standard streams like a session. The control line of this node
-launcher carries the bytes. A lane needs no connection of its own, whatever the backend.
+Each is a child that serves its standard streams like a session. This node launcher's control line
+carries the bytes, so a lane needs no further connection, whatever the backend.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Lanes:
         signals: SignalDeduplicator,
         ended: Callable[[], None],
     ) -> None:
-        """Create without lanes; `ended` is called whenever the last one has ended."""
+        """Create without lanes; `ended` is called whenever the last lane has ended."""
         self._loop = loop
         self._link = link
         self._signals = signals
@@ -66,7 +66,7 @@ class Lanes:
 
     @property
     def over(self) -> bool:
-        """Whether no lane is left."""
+        """True if no lane is left."""
         return not self._lanes
 
     def on_open(self, body: bytes) -> None:
@@ -91,7 +91,7 @@ class Lanes:
             self._lanes[number].feed(data)
 
     def _open_new(self, number: int, entry: Sequence[str] = ()) -> None:
-        """Start a lane, unless its number is of one that has ended, or this node is leaving."""
+        """Start a lane, unless this number's lane has ended, or this node is leaving."""
         if number <= self._newest:
             return
         self._newest = number
@@ -260,7 +260,7 @@ class Lane:
             self._close_errors()
 
     def _read_from(self, fd: int) -> bytes | None:
-        """Return new data; b"" at the end, None if there is none yet."""
+        """Return new data; b"" at the end, None if no data is ready."""
         try:
             return system.read(fd, BLOCK)
         except BlockingIOError:

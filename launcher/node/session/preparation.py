@@ -1,4 +1,4 @@
-"""The file checks for a task, made in a child: a file system may block for ever."""
+"""The file checks for a task, made in a child: a file system may block forever."""
 
 from __future__ import annotations
 

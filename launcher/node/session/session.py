@@ -48,8 +48,7 @@ ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 class Session:
     """The session of a control line on a node.
 
-    All events on the node enter one queue: those of this session, its run, the run's workers and
-    its rounds.
+    All events on the node enter one queue: the session's, its run's, the workers' and the rounds'.
     """
 
     def __init__(self, line: FrameStream, loop: loops.Loop, guard: Guard, *, joined: bool) -> None:
@@ -118,7 +117,6 @@ class Session:
         self._queue.put(lambda: happened(self._snapshot(), *args, **kwargs))
 
     def _snapshot(self) -> SessionSnapshot:
-        """Return the facts for the next decision."""
         run, services = self._run, self._side_services
         supervision = run.task.supervision if run is not None else None
         return SessionSnapshot(
@@ -142,12 +140,11 @@ class Session:
 
     @property
     def _active(self) -> NodeRun | None:
-        """The run that is active, if any."""
         return self._run if self._run is not None and self._run.active else None
 
     @property
     def _ended(self) -> bool:
-        """Whether the newest run has ended."""
+        """True if the newest run has ended."""
         ended = self._run is not None and self._run.phase is NodeRunPhase.ENDED
         return ended and not self._checks.making
 
@@ -232,7 +229,6 @@ class Session:
     # -- beside the runs ---------------------------------------------------------------------
 
     def _apart(self) -> set[int]:
-        """Return the children that belong to no run."""
         owners = (self._side_services, self._questions, self._checks)
         return {pid for one in owners if one is not None for pid in one.pids}
 
@@ -281,7 +277,7 @@ class Session:
         self._on_lost(reason)
 
     def _on_beat(self, _body: bytes) -> None:
-        """Answer the first beat with our own: the runner uses its nodes now, or later."""
+        """Answer the first beat with a beat: the runner uses its nodes now, or later."""
         if self._heartbeats.lease and not self._heartbeats.beating:
             self._start_beats()
 
@@ -345,7 +341,7 @@ class Session:
             run.signal_all(number)
 
     def _when_settled(self, run: NodeRun, number: int, act: Callable[[], None]) -> None:
-        """Act on a signal of the runner; first wait for one that may reach this node directly."""
+        """Act on a signal of the runner, once a signal to this node directly would have arrived."""
 
         def settled() -> None:
             if self._signals.undecided(number):
@@ -372,7 +368,7 @@ class Session:
     def _tell_undecided(self) -> None:
         """Tell the runner of an undecided signal before it hears of worker exits.
 
-        Workers may have received the signal themselves, and may end before that is known.
+        The signal may have reached the workers directly, and may end them before that is decided.
         """
         for number in ENDS.intersection(self._signals.all_undecided()):
             self._handle(self._state.signal_heard, number)

@@ -116,7 +116,7 @@ class SessionState:
 
     @property
     def leaves(self) -> bool:
-        """Whether nothing more may be started."""
+        """True if nothing more may be started."""
         return self.phase in {SessionPhase.CLEARING, SessionPhase.OVER}
 
     def runner_lost(self, now: SessionSnapshot, reason: str) -> None:

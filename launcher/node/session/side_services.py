@@ -29,7 +29,7 @@ class SideServices:
         signals: SignalDeduplicator,
         ended: Callable[[], None],
     ) -> None:
-        """Create without commands and lanes; `ended` is called whenever the last one has ended."""
+        """Create without commands and lanes; `ended` is called whenever none is left."""
         self._ended = ended
         self._commands = Commands(loop, link.send, self._on_end)
         self._lanes = Lanes(loop, link, signals, self._on_end)
@@ -50,7 +50,7 @@ class SideServices:
 
     @property
     def over(self) -> bool:
-        """Whether no command and no lane is left."""
+        """True if no command and no lane is left."""
         return self._commands.over and self._lanes.over
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:

@@ -1,11 +1,11 @@
 """Signals that reach a node, and whether the workers have received them already.
 
 A scheduler's signal may reach only the guard, which is the process that the scheduler started
-(Slurm with proctrack/cgroup, mpirun). Then it must be passed to the workers. Or it may reach every
-process below the guard, including the workers (Slurm with proctrack/linuxproc). Then it must not be
-passed again. The node launcher is in a session of its own. A signal that reaches both it and the
-guard has reached all processes, except perhaps workers that were just being started. The runner may
-get the signal as well, and ask to pass it on.
+(Slurm with proctrack/cgroup, mpirun). Then the node launcher must pass it to the workers. Or it may
+reach every process below the guard, including the workers (Slurm with proctrack/linuxproc). Then it
+must not be passed again. The node launcher has its own session: a signal that reaches both it and
+the guard has reached all processes, except perhaps workers that were just being started. The runner
+may get the signal as well, and ask to pass it on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _ReceivedSignal:
 
     @property
     def reached_all(self) -> bool:
-        """Whether the workers have received it as well."""
+        """True if the workers have received it as well."""
         return len(self.ways) == 2 and not self._missed
 
 
@@ -54,7 +54,7 @@ class SignalDeduplicator:
     """Acts once on each signal, even if the signal arrives by several ways."""
 
     def __init__(self, loop: Loop, act: Callable[[int, bool], None]) -> None:
-        """Call `act` with each signal and whether the workers received it, once that is known."""
+        """Create; `act` gets each signal, once it is clear whether the workers received it."""
         self._loop = loop
         self._act = act
         self._received: dict[int, _ReceivedSignal] = {}

@@ -80,7 +80,7 @@ def status(pid: int) -> dict[str, str]:
 
 
 def _waits_in(pid: int) -> str:
-    """Return the kernel function in which a process waits; "" if it is not told."""
+    """Return the kernel function in which a process waits; "" if unknown."""
     with suppress(OSError), system.open_file(f"/proc/{pid}/wchan", "rb", buffering=0) as file:
         name = file.read(100).decode("ascii", "replace")
         return "" if name == "0" else name

@@ -76,7 +76,7 @@ def read(members: Iterable[Member], until: float) -> dict[int, tuple[ThreadStack
 
 
 def _turns(pid: int) -> Turns:
-    """Return how many times each thread of a process stopped running; {} if one runs now."""
+    """Return how often each thread of a process stopped running; {} if one runs now."""
     turns: dict[str, tuple[str | None, ...]] = {}
     with suppress(OSError, ValueError, KeyError):  # one has ended, or the process
         for task in system.listdir(f"/proc/{pid}/task"):
@@ -158,7 +158,6 @@ def _ask(pid: int) -> memory_files.MemoryFile | None:
 
 
 def _age(pid: int) -> float:
-    """Return the age of a process in seconds, 0.0 if it has ended."""
     started = processes.started(pid) / _TICK
     return system.clock_gettime(time.CLOCK_BOOTTIME) - started if started else 0.0
 

@@ -103,7 +103,7 @@ def _parsed(data: bytes) -> list[object]:
 
 
 def _dump(worker: Process) -> object:
-    """Return the dump of NCCL's watchdog for this worker; None if there is none."""
+    """Return the dump of NCCL's watchdog for this worker, or None."""
     prefix = worker.spec.env.get(DUMP.encode(), b"")
     if not prefix:
         return None

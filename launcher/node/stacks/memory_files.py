@@ -11,9 +11,9 @@ _PREFIX, _SUFFIX = "/memfd:", " (deleted)"
 
 
 def find(pid: int, name: str) -> tuple[int, str]:
-    """Return the descriptor of a file in that process, found by prefix, and the rest of its name.
+    """Return the descriptor of a process's file, found by its prefix, and the rest of its name.
 
-    Return (-1, "") if there is none: the process is no worker with a hook, or has closed it.
+    Return (-1, "") without such a file: the process is no worker with a hook, or has closed it.
     """
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):

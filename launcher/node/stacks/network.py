@@ -1,9 +1,9 @@
 """The waits of processes on the network, and their received bytes, from the kernel.
 
-A stack does not tell the object of a wait: `accept` may serve clients or the process's own data
-loader, and asyncio's loop may watch nothing at all. The kernel knows: the descriptor is in
-/proc/PID/task/TID/syscall (proc(5)), sock_diag(7) has the sockets of TCP, and /proc/net/unix those
-of servers behind a path, such as ZeroMQ's ipc and `uvicorn --uds`.
+A stack does not show the object of a wait: `accept` may serve clients or the process's data loader,
+and asyncio's loop may watch nothing. The kernel knows: the descriptor is in
+/proc/PID/task/TID/syscall (proc(5)), TCP sockets are in sock_diag(7), and servers behind a path,
+such as ZeroMQ's ipc and `uvicorn --uds`, in /proc/net/unix.
 """
 
 from __future__ import annotations

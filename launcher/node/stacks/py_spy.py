@@ -53,8 +53,8 @@ class Reading(NamedTuple):
 
     Attributes:
         threads: the stacks of its threads.
-        source: the reader; "" if there is none.
-        problem: why there are no stacks; "" if there are.
+        source: the reader; "" without stacks.
+        problem: why there are no stacks; else "".
     """
 
     threads: tuple[ThreadStack, ...] = ()
@@ -65,7 +65,7 @@ class Reading(NamedTuple):
 def find(worker: Process) -> bytes:
     """Return py-spy on our own PATH, or next to the Python of the worker or our own; b"" for none.
 
-    Other folders may hold a py-spy of other users: those of a worker's PATH, or of its programs.
+    Other folders may hold other users' py-spy: a worker's PATH, or the folders of its programs.
     """
     folders = executable.own_folders(os.fsdecode(worker.spec.python))
     return os.fsencode(executable.find(NAME, folders))

@@ -1,7 +1,7 @@
 """The records of torch's flight recorder, as rows of `StacksAnswer`. Pure.
 
-The format is that of torch 2.4 to 2.13 (`torch/csrc/distributed/c10d/FlightRecorder.hpp`), as JSON
-or as a pickle. Records come from a worker, and no part is trusted.
+The format is torch's, 2.4 to 2.13 (`torch/csrc/distributed/c10d/FlightRecorder.hpp`), as JSON or as
+a pickle. Records come from a worker, and no part is trusted.
 """
 
 from __future__ import annotations

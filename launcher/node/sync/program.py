@@ -51,7 +51,7 @@ class SyncRequest(NamedTuple):
 
     Attributes:
         name: the name of the folder.
-        key: distinguishes the folder from others of that name.
+        key: tells folders of the same name apart.
         source: the folder's path on the runner's machine, as encoded by `to_wire`.
         probe: the name of a file that is in the folder just now; "" if none could be made.
         digest: the digest of the manifest.
@@ -128,7 +128,7 @@ class Conversation:
         return request
 
     def _update(self, folder: SyncFolder, digest: str) -> bool:
-        """Return whether the copy is as it should be; if not, the runner knows the reason."""
+        """Return whether the copy is up to date; if not, the runner gets the reason."""
         commit.complete(folder)
         state = folder.state()
         if state.digest == digest:

@@ -34,7 +34,7 @@ class TreeEntry(NamedTuple):
 
 
 class Tree:
-    """Reads a copy; paths are those of a manifest."""
+    """Reads a copy; paths are relative, as in a manifest."""
 
     def __init__(self, root: str) -> None:
         """Look below this folder."""

@@ -110,7 +110,7 @@ class WorkerGroup:
 
     @property
     def over(self) -> bool:
-        """Whether the group and its logs have ended."""
+        """True if the group and its logs have ended."""
         return self._state.phase is GroupPhase.ENDED and (self._logs is None or self._logs.over)
 
     # -- starting ---------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class WorkerGroup:
 
     @property
     def _stalled(self) -> bool:
-        """Whether output of the workers is not being read for now."""
+        """True while the output of the workers is not read."""
         return self._credit <= 0 or (self._logs is not None and self._logs.full)
 
     def _resume(self) -> None:

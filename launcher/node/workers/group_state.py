@@ -164,12 +164,12 @@ class GroupState:
 
     @property
     def sweeps(self) -> bool:
-        """Whether the next step needs to know which children are helpers."""
+        """True if the next step needs to know which children are helpers."""
         return self.phase is GroupPhase.RUNNING and not self._busy
 
     @property
     def _busy(self) -> bool:
-        """Whether any running worker can be ended from here."""
+        """True if any running worker can be ended from here."""
         return any(one.pid not in self._foreign for one in self.running())
 
     def running(self) -> list[Process]:
@@ -210,7 +210,6 @@ class GroupState:
         self._do.signal(pid, number, group=self._policy.group)
 
     def _on_time(self, now: GroupSnapshot) -> None:
-        """Do the due steps."""
         due = self.due
         if due is None or due > now.time:
             return

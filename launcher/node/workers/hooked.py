@@ -47,7 +47,7 @@ def outfit(
 
 
 def with_recorder(env: Mapping[bytes, bytes], log_folder: str) -> dict[bytes, bytes]:
-    """Return the variables of a worker, with those of the flight recorder added."""
+    """Return the variables of a worker, including the flight recorder's."""
     added = recorder([to_wire(name) for name in env], log_folder)
     return {**env, **{from_wire(name): from_wire(value) for name, value in added.items()}}
 

@@ -1,7 +1,7 @@
 """The logs of one round in the node launcher, which passes records to a writer process.
 
 Only the start waits for a disk, and only for a limited time. While too many records wait, the
-workers' output is not read. A writer without progress is given up, and the job continues without
+workers' output is not read. A writer without progress is killed, and the job continues without
 logs.
 """
 
@@ -30,7 +30,7 @@ ROOM = 1 << 20
 """Bytes of records that may wait here before the workers' output is paused."""
 
 CHECKS = 4
-"""Number of checks before a writer without progress is given up. Time is not counted, as a job
+"""Number of checks without progress before a writer is killed. Time is not counted, because a job
 may be suspended."""
 
 _MESSAGE = 65536
@@ -57,8 +57,8 @@ class LogWriter:
         Args:
             paths: the path of each rank's files, by stream.
             open_logs: opens the files in the process; its argument reports a log that ends early.
-            note: called with a message for the user about such a log, or about the end of all logs.
-            patience: seconds without progress before the writer is given up.
+            note: called with a message for the user about such a log, or the end of all logs.
+            patience: seconds without progress before the writer is killed.
 
         Raises:
             OSError: a folder, a file or a process cannot be created.
@@ -96,12 +96,12 @@ class LogWriter:
 
     @property
     def over(self) -> bool:
-        """Whether writing has ended."""
+        """True if writing has ended."""
         return self._line is None
 
     @property
     def full(self) -> bool:
-        """Whether no more output should be read until records have been sent."""
+        """True if reading output should pause until records have been sent."""
         return self._full
 
     def errors(self, rank: int) -> str:
@@ -121,7 +121,7 @@ class LogWriter:
             loop.add_reader(self._line.fileno(), self._hear)
 
     def close(self, then: Callable[[], None]) -> None:
-        """Call `then` once all records are written and the process has ended, or it is given up."""
+        """Call `then` once all records are written and the process has ended, or was killed."""
         if self._line is None:
             then()
             return

@@ -28,7 +28,7 @@ class OutputPipe:
         self._log = log
 
     def read(self) -> bytes | None:
-        """Return new data; b"" at the end of the stream, None if there is none yet."""
+        """Return new data; b"" at the end of the stream, None if no data is ready."""
         try:
             data = system.read(self.fd, BLOCK)
         except BlockingIOError:

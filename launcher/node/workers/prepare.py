@@ -116,7 +116,7 @@ class NodeSetup:
 
     @property
     def usable(self) -> bool:
-        """Whether all checks have passed."""
+        """True if all checks have passed."""
         return not self._problems
 
     @property
@@ -153,7 +153,7 @@ class NodeSetup:
 
     @property
     def _runs_python(self) -> bool:
-        """Whether workers, or torch's agent, run on the interpreter that was found."""
+        """True if workers, or torch's agent, run on the interpreter that was found."""
         return not self.program.no_python or self.task.rendezvous is not None
 
     @property

@@ -17,8 +17,8 @@ HELPERS = re.compile(
     r"\b(?:resource_tracker|semaphore_tracker|forkserver) import main\b"
     r"|(?:^|/)torch_shm_manager\b|\btorch/_inductor/compile_worker/"
 )
-"""Command lines of helpers: those of multiprocessing and joblib, torch's manager of shared memory,
-and torch's compile workers. Each reads a pipe or socket to its program, and exits at its end."""
+"""Command lines of helpers: multiprocessing, joblib, torch's manager of shared memory, and torch's
+compile workers. Each reads a pipe or socket to its program, and exits at its end."""
 
 LOOKED_AT = 500
 """Maximum number of characters read of a command line."""
@@ -27,7 +27,7 @@ LOOKED_AT = 500
 def is_helper(pid: int) -> bool:
     """Return whether a process is a helper by its command line, or is exiting.
 
-    An exiting process has no command line any more.
+    An exiting process no longer has a command line.
     """
     command = processes.command(pid, LOOKED_AT)
     return not command or bool(HELPERS.search(command))

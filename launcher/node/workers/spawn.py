@@ -88,7 +88,7 @@ class Process:
 
     Attributes:
         status: the wait status; None until the worker has ended.
-        signalled: whether the worker was told to stop before it ended.
+        signalled: whether a signal was sent to stop the worker before it ended.
     """
 
     def __init__(self, spec: WorkerSpec, pid: int, stdin: int, stdout: int, stderr: int) -> None:
@@ -109,7 +109,7 @@ def spawn(spec: WorkerSpec) -> Process:
     """Fork and execute one worker in a new session.
 
     The fork is explicit, because the parent-death signal must be set and checked between fork and
-    exec. That is safe, as the node launcher has one thread, and the signal is tied to the forking
+    exec. This is safe: the node launcher has one thread, and the signal is tied to the forking
     thread.
 
     Raises:
@@ -184,7 +184,7 @@ def _environment(spec: WorkerSpec) -> Mapping[bytes, bytes]:
 
 
 def _default_signals() -> None:
-    """Reset the worker's signal dispositions and mask to those of a fresh login."""
+    """Reset the worker's signal dispositions and mask, as in a fresh login."""
     for number in signals.changed():
         with suppress(OSError):  # the signal cannot be handled, or the C library reserves it
             system.set_handler(number, signal.SIG_DFL)

@@ -64,7 +64,7 @@ class WorkerSpecs:
         return specs, self.files.open([spec.rank for spec in specs], start)
 
     def common(self) -> dict[bytes, bytes]:
-        """Return the variables that are known before the start and shared by all workers here.
+        """Return the variables that all workers here share, without those set at the start.
 
         PYTHONPATH lacks the workers' folder, which is added for each worker.
 

@@ -116,7 +116,7 @@ def remove_hook(folder: str) -> None:
 
 
 def main() -> None:
-    """Leave no trace, then start debugpy; a worker that cannot be debugged runs all the same.
+    """Leave no trace, then start debugpy; a worker that cannot be debugged runs without it.
 
     Until debugpy runs, SIGINT ends the worker at once: debugpy swallows KeyboardInterrupt in some
     places.
