@@ -101,7 +101,7 @@ class Membership:
     def retire(self) -> None:
         """Release nodes whose hosts are no longer on the list, if enough others are left.
 
-        That is asked for again whenever a node has come: until it is released, a node may be kept.
+        This is repeated whenever a node has connected: a node may be kept until it is released.
         """
         for node in sorted(self._unlisted, key=lambda one: -one.number):
             if not node.over:
@@ -151,9 +151,9 @@ class NodeAdmission:
         removed: Callable[[int], bool],
         most: int,
     ) -> None:
-        """Begin with the nodes of a run, of which a round may have `most`.
+        """Begin with the nodes of a run; a round may have `most` of them.
 
-        `connected` and `removed` tell the rounds of a node, by its number, as `Rounds` describes.
+        `Rounds` describes `connected` and `removed`; both take the number of a node.
         """
         self._nodes, self._run, self._log = run.nodes, run, run.warn
         self._do, self._decide = run.do, run.decide
@@ -201,7 +201,7 @@ class NodeAdmission:
             self._do(self._run.act.unreached, node)
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
-        """Accept a node that has come, or come back, if it fits those that are there."""
+        """Accept a new or returned node, if it fits the present ones."""
         node.answer(hello)
         problems = hello.problems or self._problems(node, hello)
         if problems and node.lost != problems[0]:
@@ -217,7 +217,7 @@ class NodeAdmission:
         self._accept(node, hello)
 
     def _problems(self, node: RunNode, hello: Hello) -> Sequence[str]:
-        """Return why a node does not fit those that are there."""
+        """Return the reasons why a node does not fit the present ones."""
         others = [one for one in self._nodes if one.hello and not one.over]
         hellos = {one.connection.number: one.hello for one in others if one.hello}
         nodes = [one.connection.origin for one in (*others, node)]

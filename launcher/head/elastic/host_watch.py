@@ -86,7 +86,7 @@ class HostWatch:
             self._end = self._source(self._answered)
 
     def _tell(self) -> None:
-        """Warn once that there is no answer, until there is one."""
+        """Warn of a missing answer, once until the next answer."""
         if not self._told:
             self._told = True
             self._warn(
@@ -113,7 +113,7 @@ class HostWatch:
     def _update(self, text: bytes) -> str:
         """Pass on the hosts of a list; return the problem of the list, "" for none.
 
-        Unchanged text is not parsed again, as that is slow for thousands of hosts.
+        Unchanged text is not parsed again: that is slow for thousands of hosts.
         """
         try:
             hosts = self._read(text)

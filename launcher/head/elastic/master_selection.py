@@ -90,7 +90,7 @@ class Reachability:
     # -- the search -------------------------------------------------------------------------
 
     def find(self, members: Sequence[int]) -> str | None:
-        """Return the address for a round, "" if there is none, or None while nodes are probed."""
+        """Return the address for a round, "" if no node has one, or None while nodes are probed."""
         first, *others = members
         known, addresses = self._verdicts.setdefault(first, {}), self._addresses(first)
         self._await(first, [node for node in others if node not in known])
@@ -113,7 +113,7 @@ class Reachability:
         return {node: _reasons(known[node]) for node in min(fails, key=len)}
 
     def _await(self, first: int, nodes: Sequence[int]) -> None:
-        """Probe these nodes, each once it has no other answer outstanding."""
+        """Probe each of these nodes, once its earlier probes are answered."""
         self.awaited = set(nodes)
         free = [node for node in nodes if not self._probes.get(node)]
         if free:
@@ -175,7 +175,7 @@ class MasterSelection:
             self.cancel()
 
     def find(self, members: list[int], present: AbstractSet[int]) -> str:
-        """Return the address for a round; "" while it is unknown, and if there is none.
+        """Return the address for a round; "" while it is unknown, and if no node has one.
 
         Args:
             members: the nodes of the next round.
@@ -193,7 +193,7 @@ class MasterSelection:
         return address or ""
 
     def _await_answers(self, members: list[int], present: AbstractSet[int]) -> None:
-        """Wait for answers; for those of new nodes, no longer than they take."""
+        """Wait for answers; for the new nodes' answers, no longer than new nodes usually take."""
         if self.members:
             return
         self.members = members

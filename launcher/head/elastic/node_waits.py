@@ -57,9 +57,9 @@ class MinNodesWait:
 
 
 class LostTogether:
-    """Waits for nodes that were lost with the last members of a round, once one has returned.
+    """Waits for nodes that were lost with the last members of a round, once a member has returned.
 
-    Otherwise each node would start a round of its own, and restart the earlier ones.
+    Otherwise each node would start a separate round, and restart the earlier nodes.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LostTogether:
         over: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
-        """Call `over` when the time is up; losses that long before the last one do not count."""
+        """Call `over` when the time is up; losses `seconds` before the last loss do not count."""
         self._timers = timers
         self._seconds = seconds
         self._over = over

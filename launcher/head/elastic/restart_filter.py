@@ -44,7 +44,7 @@ class RestartFilter:
         )
 
     def _texts(self) -> dict[int, str]:
-        """Return the newest output of each rank: of standard output, then of standard error."""
+        """Return the newest output of each rank: standard output, then standard error."""
         ends: dict[tuple[int, int], bytes] = {}
         for rank, stream, data in self._tail.blocks():
             ends[rank, stream] = (ends.get((rank, stream), b"") + data)[-END:]

@@ -32,7 +32,7 @@ class RoundHealth:
         return not self._needed or all(map(self._is_fresh, nodes))
 
     def check(self, nodes: Iterable[RunNode]) -> None:
-        """Check those of these nodes that have not passed, unless that is under way."""
+        """Check the nodes that have not passed, unless their check is under way."""
         for node in nodes:
             if not node.busy and not self._is_fresh(node):
                 self._check(node)

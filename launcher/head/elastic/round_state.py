@@ -32,7 +32,7 @@ class NodeStates:
     """The state of each node; a lost node has none. Nodes that leave are not counted."""
 
     def __init__(self, nodes: int) -> None:
-        """Create the states of this number of nodes, none of them ready."""
+        """Create this number of nodes, all unready."""
         self._state = dict.fromkeys(range(nodes), MemberState.STARTING)
         self._nodes: dict[MemberState, set[int]] = {state: set() for state in MemberState}
         self._nodes[MemberState.STARTING] |= self._state.keys()
@@ -126,7 +126,7 @@ class CurrentRound:
         return bool(self.nodes) and len(self.finished) == len(self.nodes)
 
     def await_losses(self, timers: Timers, seconds: float, known: Callable[[], None]) -> None:
-        """Call `known` when all losses before a failure of one of its workers are known."""
+        """Call `known` when all losses before the failure of a worker have been reported."""
         self.undecided += 1
 
         def resolve() -> None:

@@ -185,11 +185,11 @@ class Rounds:
 
     @property
     def starting(self) -> bool:
-        """Whether the workers of the current round do not yet count as well started."""
+        """True until the workers of the current round count as well started."""
         return self._scale_up.left > 0
 
     def is_running(self, node: int) -> bool:
-        """Return whether a node is in the current round, as far as is known."""
+        """Return whether a node is in the current round, as far as the runner can tell."""
         return node in self._nodes.running
 
     @property
@@ -213,12 +213,12 @@ class Rounds:
     def job_started(
         self, first: int, address: str, reached: Sequence[int], owed: Mapping[int, int]
     ) -> None:
-        """Record the facts about the nodes, all of which have answered.
+        """Record the answers of the nodes, all of which have answered.
 
         Args:
             first: the node that has the master port.
             address: the address at which other nodes have reached it.
-            reached: those other nodes.
+            reached: the nodes that have reached it.
             owed: the number of unanswered probes from before the start, by node.
         """
         reachability = self._master.reachability
@@ -237,7 +237,7 @@ class Rounds:
 
     @_event
     def node_ready(self, node: int) -> None:
-        """Accept a node for the next round; a member of the current round has left it."""
+        """Accept a node for the next round; a member of the current round has left that round."""
         if node not in self._nodes:
             return
         if node in self._nodes.ready:
@@ -415,7 +415,7 @@ class Rounds:
         return True
 
     def _stop_for_failure(self) -> None:
-        """End the job, unless a node turns out to be lost once all losses are known."""
+        """End the job, unless a node turns out to be lost once all losses have been reported."""
         enough = self.alive > self._limits.least or self._limits.wait > 0
         if enough and len(self.members) > 1 and not self._ending:
             self._current.await_losses(self._timers, SETTLE, self._decide)
@@ -515,7 +515,7 @@ class Rounds:
             self._then(self._do.release, node)
 
     def _watch(self, seconds: float, nodes: AbstractSet[int], why: str) -> None:
-        """Give up the remaining ones of some nodes, if no other round has formed by then."""
+        """Give up the nodes that are left when the time is over, if no other round has formed."""
 
         def late() -> None:
             if not self._ending:
@@ -563,7 +563,7 @@ class Rounds:
     # -- the next round ---------------------------------------------------------------------
 
     def _try_form(self) -> None:
-        """Form the next round if its time has come."""
+        """Form the next round if it is due."""
         nodes = self._nodes
         if self._closed or nodes.running or self._giving_up or not nodes:
             return

@@ -49,7 +49,7 @@ class RunnerRounds:
     """Forms rounds of the nodes that are there, and replaces those that are lost."""
 
     def __init__(self, run: RunState, limits: ElasticPolicy) -> None:
-        """Decide for a run, of all whose nodes `limits.least` are enough."""
+        """Decide for a run, which needs only `limits.least` of its nodes."""
         self.least: int | None = limits.least
         self.handlers = {
             frames.READY: self._on_join,
@@ -133,13 +133,13 @@ class RunnerRounds:
             self._tell(self._rounds.node_ready, node.number)
 
     def _check_left(self, node: RunNode) -> None:
-        """Check that a node that says it is ready may have left the current round, if it was in it.
+        """Check that a node that reports READY may have left the current round.
 
-        It leaves when it is told to, or when a worker of its has failed; the EXIT of that one comes
-        before READY, except with torch's agent.
+        A member leaves when the runner asks it to, or when one of its workers has failed: that
+        worker's EXIT comes before READY, except with torch's agent.
 
         Raises:
-            BadFrame: its workers would run beside those of the next round.
+            BadFrame: its present workers would run beside the next round's workers.
         """
         running = self._limits.agent == "dsrun" and self._rounds.is_running(node.number)
         if running and not (self._rounds.round_ends or node in self._failed):
@@ -247,7 +247,7 @@ class RunnerRounds:
     # -- nodes that come --------------------------------------------------------------------
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
-        """Accept a node that has come, or come back, if it fits those that are there."""
+        """Accept a new or returned node, if it fits the present ones."""
         self._admission.on_hello(node, hello)
 
     def on_node_end(self, node: RunNode, cause: str) -> None:

@@ -31,7 +31,6 @@ class TorchRendezvous(NoRestarts):
     """Follows torch's agent on one node from round to round; the runner itself restarts nothing."""
 
     def __init__(self, run: RunState, rendezvous: Rendezvous) -> None:
-        """Follow the agent of a rendezvous."""
         super().__init__(run)
         self.handlers = {frames.RANKS: self._on_ranks, frames.AGENT_FAILED: self._on_agent_failure}
         self._rendezvous = rendezvous
@@ -61,7 +60,6 @@ class TorchRendezvous(NoRestarts):
         self._record.exited(node, ended)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
-        """Stop: the agent has failed."""
         failure = messages.unpack(round_messages.AgentFailure, body)
         text = f"{self._rendezvous.words}: {failure.reason}"
         if self._record.has_failures:

@@ -36,7 +36,7 @@ class ClaimVerdict(NamedTuple):
     """The verdict on a claim.
 
     Attributes:
-        accepted: claims that are valid from now on.
+        refused: each invalid claim, with the claim that has its place.
         refused: each invalid claim, with another one for its place.
     """
 
@@ -59,7 +59,7 @@ class Claims:
         return speaker in self._by_speaker
 
     def valid(self, place: int) -> Claim | None:
-        """Return the valid claim to a place; None if there is none yet."""
+        """Return the valid claim to a place, or None."""
         return self._valid.get(place)
 
     def add(self, claim: Claim) -> ClaimVerdict:

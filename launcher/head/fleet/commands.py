@@ -34,9 +34,8 @@ class CommandSpec(NamedTuple):
     """A command for some nodes.
 
     Attributes:
-        argv: the program and its arguments; no shell is involved.
-        program: a program of dsrun's own (`node.programs`), which `argv` are the arguments of; ""
-            for one of the node.
+        program: a program of dsrun (`node.programs`), which gets `argv` as arguments; "" for a
+            program of the node.
         env: variables in addition to those of each node.
         workdir: the folder it runs in, "" for the user's home there.
         stdin: whether it is fed; else its standard input is /dev/null.
@@ -74,7 +73,7 @@ class CommandEnded(NamedTuple):
 
     @property
     def failure(self) -> str:
-        """How it has failed, in words; "" for a success."""
+        """The failure in words; "" for a success."""
         if self.hint or self.code == 0:
             return self.hint
         return f"exit code {self.code}" if self.code > 0 else f"killed by signal {-self.code}"

@@ -111,7 +111,7 @@ class NodeFleet:
     # -- users of the fleet -------------------------------------------------------------------
 
     def lend(self, nodes: Sequence[NodeConnection], on_event: Callable[[FleetEvent], None]) -> None:
-        """Lend nodes to a run: `on_event` gets their events, and those of their engine."""
+        """Lend nodes to a run: `on_event` gets their events, and their engine's events."""
         self._runs.append(on_event)
         for node in nodes:
             self.lend_more(node, on_event)
@@ -202,10 +202,11 @@ class NodeFleet:
         return ", ".join(node.name for node in self.nodes.values())
 
     def find(self, node: Node, entry: tuple[str, ...] = ()) -> NodeConnection | None:
-        """Return a connection to a plan's node, found by host name; None if there is none.
+        """Return a connection to a plan's node, found by host name, or None.
 
-        If a run uses the node, and the fleet `shares` its nodes, return another connection to it;
-        so, too, if the run needs a node launcher in a container, which these words enter.
+        If a run uses the node, and the fleet `shares` its nodes, return a further connection to it.
+        Do so as well if the run needs a node launcher in a container, entered by the words of
+        `entry`.
         """
         known = self._by_host.get(_key(node))
         if known is None or self._lanes is None or not (entry or known.on_event is not None):

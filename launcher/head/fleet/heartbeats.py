@@ -42,7 +42,7 @@ class FleetHeartbeats:
         self._begun = self._ended = False
 
     def start(self) -> None:
-        """Start to send heartbeats, and to check those of the nodes."""
+        """Start to send heartbeats, and to check the nodes' heartbeats."""
         if not self._begun:
             self._begun = True
             self._due = self._loop.clock()

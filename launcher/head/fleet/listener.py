@@ -1,7 +1,6 @@
 """The port that node launchers dial: TLS handshake, authentication, hand-over.
 
-Anybody may be at the other end. An unauthenticated caller can have no effect other than the loss
-of its own connection.
+Anybody may be at the other end. An unauthenticated caller can only lose its connection.
 """
 
 from __future__ import annotations
@@ -189,7 +188,6 @@ class Listener:
         return self._verify(caller)
 
     def _handshake(self, caller: Caller) -> bool:
-        """Continue the handshake; return whether it is done."""
         self._loop.remove_writer(caller.fd)
         if not isinstance(caller.socket, ssl.SSLSocket):
             caller.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

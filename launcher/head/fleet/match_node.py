@@ -1,7 +1,7 @@
 """The plan's node for a node launcher that an engine started. Pure.
 
-The engine's order need not be that of the hostfile: Slurm sorts. If the plan has the host's name,
-the name decides. If not (an address, an alias), or if several tasks share a host, the engine's task
+The engine's order may differ from the hostfile's: Slurm sorts. If the plan has the host's name, the
+name decides. If not (an address, an alias), or if several tasks share a host, the engine's task
 number decides. If the two contradict each other, the start fails.
 """
 

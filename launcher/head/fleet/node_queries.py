@@ -103,7 +103,7 @@ class NodeQuestion:
         answered: Callable[[dict[NodeConnection, Answer]], None],
         patience: float,
     ) -> None:
-        """Wait `patience` seconds for answers of this type."""
+        """Wait `patience` seconds for answers of type `shape`."""
         self.over = False
         self._loop = loop
         self._waiting = set(nodes)
@@ -149,7 +149,6 @@ class NodeQuestion:
             self._timer = self._loop.call_later(last - now, self._expire)
 
     def _finish_if_all(self) -> None:
-        """Report the answers if no node is awaited."""
         if not self._waiting and not self.over:
             self.cancel()
             self._answered()

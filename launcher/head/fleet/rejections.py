@@ -42,7 +42,7 @@ class Rejections:
     """
 
     def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
-        """Start with none; `log` prints each line."""
+        """Start without rejections; `log` prints each line."""
         self._loop = loop
         self._log = log
         self._timer: Timer | None = None

@@ -24,7 +24,7 @@ class UnreachedNodes:
     """Prints hosts that could not be reached, with the cause, at growing intervals."""
 
     def __init__(self, loop: Loop | Timers, log: Callable[[str], None]) -> None:
-        """Start with none; `log` prints each line."""
+        """Start without hosts; `log` prints each line."""
         self._loop = loop
         self._log = log
         self._causes: dict[str, str] = {}

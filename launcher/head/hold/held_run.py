@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     Streams = tuple[int, ...]
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-"""Signals that end a run even if its job names others. They come when the client has gone, or
-the hold ends."""
+"""Signals that end a run even if its job names others. They come when the client has disconnected,
+or the hold ends."""
 
 RELEASED = "dsrun-hold --release"
 """The reason for the end of a run in messages, if no signal is the reason."""
@@ -121,7 +121,6 @@ class HeldRun:
         self.job.start()
 
     def _prepared(self) -> Programs:
-        """Return the programs of the job, not yet started."""
         fleet, console = self._hold.fleet, self.job.console
         if self._roles is None:
             owner = RunOverrides(on_over=self._finish)
@@ -213,8 +212,8 @@ class HeldRun:
     def _writes(self) -> bool:
         """Return whether this process writes --report_file: only if the client does not or cannot.
 
-        Pictures are always drawn here, where the history is known. A stream's name, such as
-        /dev/stdout, means the client's stream: without a client, nothing is written.
+        Pictures are always drawn here, by the process that has the history. A stream's name, such
+        as /dev/stdout, means the client's stream: without a client, nothing is written.
         """
         path = self.spec.output.report_file
         if self._request.get("relay") is True or is_page(path):
@@ -278,7 +277,7 @@ def _collect() -> None:
 
 
 class _ClientGone(DsrunError):
-    """The end of a waiting run: its client has gone, or the hold has ended."""
+    """The end of a waiting run: its client has disconnected, or the hold has ended."""
 
     def __init__(self, number: int, why: str = "") -> None:
         super().__init__(f"stopped by {why or signal.Signals(number).name} before it started")

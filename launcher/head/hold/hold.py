@@ -169,8 +169,8 @@ class Hold:
         """Check that a run can use the nodes now, or once their slots are free if it `waits`.
 
         Raises:
-            UsageError: a host, or a slot of it, is not held.
-            NodeError: a host is missing, or slots are in use; or the hold is ending.
+            UsageError: a host, or one of its slots, is not held.
+            NodeError: a host is missing, slots are in use, or the hold is ending.
         """
         if self.phase is not HoldPhase.SERVING:
             raise NodeError(f"hold {self.spec.name} is {self.phase.value}")

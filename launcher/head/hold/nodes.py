@@ -117,7 +117,7 @@ class HeldNodes:
         """Check that a plan uses only held nodes that are connected, and only their slots.
 
         Raises:
-            UsageError: a host, or a slot of it, is not held.
+            UsageError: a host, or one of its slots, is not held.
             NodeError: a host is lost at present.
         """
         self.connections([node.host.name for node in plan.nodes])

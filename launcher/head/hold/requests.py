@@ -36,7 +36,7 @@ def verbs(hold: Hold) -> dict[str, Verb]:
 
 
 def describe(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) -> Message | None:
-    """Answer with the held nodes, once they are known."""
+    """Answer with the held nodes, once they have been surveyed."""
 
     def answer() -> None:
         if hold.phase is HoldPhase.SERVING:
@@ -204,9 +204,9 @@ def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
 
 
 def _on_python(spec: JobSpec, own: JobSpec) -> JobSpec:
-    """Return a job with the hold's Python, if the job has found none.
+    """Return a job with the hold's Python, if the job has no Python.
 
-    A function that was sent needs the Python of its own program.
+    A function that was sent needs its program's Python.
     """
     found, program = own.plan.program.project_python, spec.plan.program
     runs_none = program.no_python or program.script == NOTHING

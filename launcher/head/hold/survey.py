@@ -46,7 +46,7 @@ class Survey:
         console: Screen,
         on_over: Callable[[], None],
     ) -> None:
-        """Prepare it; `on_over` is called from the loop once it is over."""
+        """Prepare the survey; `on_over` is called from the loop at its end."""
         self._run = Run(
             spec,
             fleet,

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
         @property
         def started(self) -> bool:
-            """Whether workers have been started."""
+            """True if workers have been started."""
             ...
 
         @property
         def ending(self) -> bool:
-            """Whether the job is ending."""
+            """True if the job is ending."""
             ...
 
         def on_end_signal(self, number: int, why: str = "") -> None:
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
         @property
         def abandoned(self) -> bool:
-            """Whether a third interrupt has ended the job without waiting for its nodes."""
+            """True if a third interrupt has ended the job without waiting for its nodes."""
             ...
 
         def start(self, listen: Callable[[], None]) -> None:
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
             ...
 
         def on_broken_output(self) -> None:
-            """Stop the job, because the reader of its output has gone."""
+            """Stop the job, because nobody reads its output any longer."""
             ...
 
     MakePrograms: TypeAlias = Callable[[JobSpec, NodeFleet, Screen], Programs]

@@ -70,7 +70,7 @@ def _call(address: str, port: int, secret: str, plan: Plan) -> str:
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a name is known to be one of this machine's."""
+    """Return whether a name certainly belongs to this machine."""
     import socket
 
     try:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class RunnerJob:
     """A job: its console, the socket for `dsrun-job`, its report file, and its end.
 
-    Terminal, hold and Python API differ only in the console and in `leave`. The programs of a job
-    are one (`OneProgram`), or those of its roles (`RolesJob`).
+    Terminal, hold and Python API differ only in the console and in `leave`. The programs are
+    `OneProgram` or, for a job of several roles, `RolesJob`.
 
     Attributes:
         spec: the job.
@@ -158,7 +158,6 @@ class RunnerJob:
         return report_text(path, ending, self.loop.clock, self._draw, self.spec)
 
     def _tell(self, ending: Ending) -> None:
-        """Report the ending to callers that wait only for the end of the job."""
         if self._socket is not None:
             self._socket.tell(ending)
 

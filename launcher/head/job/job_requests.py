@@ -155,7 +155,7 @@ class LogReader:
     """
 
     def __init__(self, caller: LocalCaller, ranks: set[int] | None = None) -> None:
-        """Send the output of these ranks of each role; None for all."""
+        """Send the output of these ranks of each role; None for all ranks."""
         self._caller, self._ranks = caller, ranks
         self._role = ""
         self._hosts: dict[tuple[str, int], str] = {}

@@ -38,11 +38,11 @@ MOST_EVENTS = 20_000
 
 
 class RunHistory:
-    """The history of a run for requests that ask about it while it runs.
+    """The history of a run, for requests during the run.
 
     Attributes:
         tail: the newest output.
-        round: the newest round; 0 if there are none.
+        round: the newest round; 0 before the first.
         restarts: the number of restarts after a failure.
         exits: by rank of this round: (exit code, whether the rank was being stopped).
         idle: by rank, seconds without work, if nodes report that (RanksActive).
@@ -117,7 +117,6 @@ class JobSocket:
             loop.add_reader(self._listener.fileno(), self._serve)
 
     def _serve(self) -> None:
-        """Serve the first caller and all later ones."""
         from ..local.server import LocalServer
         from ..local.waiters import Waiters
 
@@ -129,7 +128,7 @@ class JobSocket:
         self._server = LocalServer(self._loop, listener, verbs, self._log)
 
     def close(self) -> None:
-        """Stop listening, and close connections except those of callers that wait for the end."""
+        """Stop listening, and close connections except those that wait for the end of the job."""
         if self._listener is not None:
             self._loop.remove(self._listener.fileno())
             self._listener.close()

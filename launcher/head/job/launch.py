@@ -104,7 +104,7 @@ def _conduct(
 ) -> Ending:
     """Run a job until its nodes have ended, with nothing left running.
 
-    The arguments are those of `launch`.
+    The arguments are as for `launch`.
     """
     spec, loop, console = job.spec, job.loop, job.console
     lease = spec.supervision.heartbeat_timeout
@@ -183,7 +183,7 @@ def handle_signals(loop: Loop, spec: JobSpec, job: JobControl) -> None:
     Args:
         loop: receives the signals.
         spec: names the signals that stop the job.
-        job: is told each signal that stops it, and each of `OTHER_SIGNALS`.
+        job: gets each signal that stops it, and each of `OTHER_SIGNALS`.
     """
     names = spec.supervision.end_signals
     ends = {signals.parse("--signals_to_handle", name) for name in names}

@@ -85,17 +85,17 @@ class OneProgram:
 
     @property
     def started(self) -> bool:
-        """Whether workers were started."""
+        """True if workers were started."""
         return self.view().started
 
     @property
     def ending(self) -> bool:
-        """Whether the run has ended on all nodes."""
+        """True if the run has ended on all nodes."""
         return self.view().ending
 
     @property
     def abandoned(self) -> bool:
-        """Whether a third interrupt has ended the run without waiting for its nodes."""
+        """True if a third interrupt has ended the run without waiting for its nodes."""
         return self.view().abandoned
 
     @property
@@ -161,7 +161,7 @@ class OneProgram:
         self.handle(run_start.call_off, reason)
 
     def on_broken_output(self) -> None:
-        """Stop the run, because the reader of its output has gone."""
+        """Stop the run, because nobody reads its output any longer."""
         self.handle(run_signals.on_broken_output)
 
     # -- what others get to know ------------------------------------------------------------

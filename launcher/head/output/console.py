@@ -38,7 +38,7 @@ class Console:
     standard error.
 
     Attributes:
-        on_broken_pipe: called from the loop when the reader of the output has gone.
+        on_broken_pipe: called from the loop when nobody reads the output any longer.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Console:
 
     @property
     def folds(self) -> bool:
-        """True if equal lines of several ranks are to be printed once."""
+        """True if equal lines of several ranks are printed once."""
         return bool(self._may_fold)
 
     def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:

@@ -22,7 +22,6 @@ class OutputFilter:
     """Applies one job's output policy to its workers."""
 
     def __init__(self, spec: JobSpec) -> None:
-        """Prepare the filter for a job."""
         self._policy = spec.output
         self._job_id = spec.job_id
         self._role = spec.workers.role

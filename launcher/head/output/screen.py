@@ -11,19 +11,19 @@ if TYPE_CHECKING:
         """Shows or passes on the output of ranks, dsrun's messages, and the report at the end.
 
         Attributes:
-            on_broken_pipe: called when the reader of the output has gone.
+            on_broken_pipe: called when nobody reads the output any longer.
         """
 
         on_broken_pipe: Callable[[], None]
 
         @property
         def has_lost_output(self) -> bool:
-            """Whether output of ranks could not be written."""
+            """True if output of ranks could not be written."""
             ...
 
         @property
         def folds(self) -> bool:
-            """Whether the same line of several ranks is printed once."""
+            """True if equal lines of several ranks are printed once."""
             ...
 
         def label(self, rank: int, text: str, streams: Collection[int], /) -> None:

@@ -3,7 +3,7 @@
 On a terminal, the unfinished line of every rank (a progress bar, a prompt) stays at the bottom and
 is redrawn in place. A file cannot be redrawn: there, the latest complete state of a progress bar is
 written once a second. A line that only lacks its end is written after a second. It continues in
-place, or with + in its label if another line has come between.
+place, or with + in its label after a line of another rank.
 """
 
 from __future__ import annotations

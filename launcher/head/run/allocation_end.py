@@ -60,7 +60,7 @@ def ask(
 
 
 def _started(argv: Sequence[str], environ: Mapping[str, str]) -> StartedChild | None:
-    """Start a program that prints on one pipe; None if there is none."""
+    """Start a program that prints on one pipe; None if it cannot be started."""
     try:
         return with_pipes(lambda fds: execute(argv, environ, (fds[0], fds[2], fds[2])))
     except OSError:

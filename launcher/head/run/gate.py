@@ -32,13 +32,14 @@ if TYPE_CHECKING:
         def check(self, nodes: Sequence[RunNode], done: Done) -> None:
             """Check nodes.
 
-            Earlier checks may be under way; those of any of these nodes end without a call.
+            A check of any of these nodes that is still under way ends without a call.
 
             Args:
-                nodes: connected nodes, all those of the start or one. Once the run has started, the
-                    node joins those of `Run.view` that are not `over`.
+                nodes: connected nodes: all nodes of the start, or one. Once the run has started,
+                    the node joins the nodes of `Run.view` that are not `over`.
                 done: called once, in this step or a later one, with the reasons for nodes that may
-                    not go on, and with these in lines for the user; () for lines made of them.
+                    not go on, and with these reasons in lines for the user; () for lines made of
+                    the reasons.
             """
             ...
 
@@ -73,7 +74,7 @@ class Gates:
     """
 
     def __init__(self, doors: Sequence[tuple[GateStage, Callable[[], Gate]]] = ()) -> None:
-        """Make no gate yet; the function beside its stage makes it."""
+        """Make no gate yet; the function beside its stage does so."""
         self._doors, self.stages = doors, frozenset(stage for stage, _ in doors)
         self._made: dict[GateStage, list[Gate]] = {}
 
@@ -87,9 +88,9 @@ class Gates:
         """Check nodes by one gate after another, until one of them refuses a node.
 
         Args:
-            stages: the stages whose gates are asked.
+            stages: the stages of the gates to ask.
             nodes: the nodes.
-            done: called as that of `Gate.check`.
+            done: called like the argument of `Gate.check`.
         """
         self.open(*stages)
         gates = chain.from_iterable(self._made[stage] for stage in stages)

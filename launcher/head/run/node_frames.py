@@ -120,7 +120,7 @@ def _go_on(run: RunState, node: RunNode, hello: messages.Hello) -> None:
 
 
 def _offer(run: RunState, node: RunNode, hello: messages.Hello, why: str) -> None:
-    """Offer a node that has come to the restart policy, unless its connection is gone."""
+    """Offer a newly connected node to the restart policy, unless its connection is gone."""
     if node.connection.connected:
         run.restarts.on_hello(node, hello._replace(problems=(why,) if why else ()))
 

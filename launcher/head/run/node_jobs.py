@@ -96,7 +96,7 @@ def _common(spec: JobSpec) -> NodeJob:
 
 
 def _may_debug(spec: JobSpec, node: Node) -> bool:
-    """Return whether a node may have a rank that is to be debugged."""
+    """Return whether a node may have a rank that --debug selects."""
     if spec.debug is None:
         return False
     ranks = [one.rank for one in node.workers()]

@@ -25,7 +25,7 @@ class RunOutput:
     """Labels each rank's lines, and grants nodes more credit as their output is printed.
 
     Attributes:
-        observers: receive all output before it is printed; None if there are none.
+        observers: receive all output before it is printed, if not None.
     """
 
     def __init__(self, console: Screen, shown: OutputFilter, window: int) -> None:

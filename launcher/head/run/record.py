@@ -35,9 +35,9 @@ class JobRecord:
         stop_signal: the first signal that stopped the job, 0 for none.
         stop_reason: why the job was stopped as if by this signal, if nobody sent it; else "".
         restarts: the number of restarts of the workers of an elastic job.
-        broken_pipe: whether the reader of the job's output has gone away.
+        broken_pipe: whether nobody reads the job's output any longer.
         found: the findings of watches, for sections of the report (`head/doors`).
-        asks_allocation: whether Slurm is being asked if the job's allocation has ended.
+        asks_allocation: whether a query to Slurm is under way: has the job's allocation ended?
         outliving: for each lost host, the seconds after the loss, beyond the grace, within which
             its workers end.
     """
@@ -80,8 +80,8 @@ class JobRecord:
     ) -> None:
         """Record the loss of a node; the first reason given for a host counts.
 
-        A better cause may follow if only the end of the connection is known (not `explained`), or
-        if the reason is the node's own report (`own`).
+        A better cause may replace this one if it is only the end of the connection (not
+        `explained`), or if the node itself has reported it (`own`).
         """
         if host in self._lost:
             return

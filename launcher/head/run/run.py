@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     class Handle(Protocol):
         """Passes an event to a run, as `Run.handle` does."""
 
-        def __call__(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
-            """Pass the event."""
-            ...
+        def __call__(
+            self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs
+        ) -> None: ...
 
     Restarts = Callable[[RunState], RestartPolicy]
 

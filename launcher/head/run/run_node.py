@@ -125,16 +125,16 @@ class RunNode:
         done: the node's report of its end; a lost node may have sent one, too.
         verdicts: for each address of the master, "" or why the node cannot reach it.
         left: a message about processes that may still run on a lost node; "" for none.
-        asked: the time when JOB was sent, on the loop's clock.
-        passed_at: the time at which it has last passed the gates of `GateStage.NODE`, on the loop's
-            clock; None if it must do so again.
+        asked: the time of sending JOB, on the loop's clock.
+        passed_at: the time of last passing the gates of `GateStage.NODE`, on the loop's clock; None
+            if the node must pass them again.
         ahead: how many seconds the node's wall clock is ahead of this machine's, at least and at
             most; None if unknown.
-        begun: whether the present node launcher was told to start workers.
+        begun: whether the present node launcher has been sent START.
         cleaned_up: whether the guard has reported that no process is left.
         limits: limits on the node's frames.
         busy: whether a gate checks it, so that the limits of the start do not apply.
-        left_out: whether the start went on without the node, so that a HELLO comes too late.
+        left_out: whether the start went on without the node: a HELLO comes too late.
     """
 
     def __init__(self, connection: NodeConnection, node: Node, number: int) -> None:
@@ -164,19 +164,19 @@ class RunNode:
 
     @property
     def settled(self) -> bool:
-        """True once the node is known to be able, or unable, to take part in the start."""
+        """True once it is certain whether the node can take part in the start."""
         return self.state is not NodeState.STARTING
 
     @property
     def over(self) -> bool:
-        """True if the node's part of the job has ended, as far as is known."""
+        """True if the node's part of the job has ended, as far as the runner can tell."""
         return self.state in _OVER
 
     @property
     def ended(self) -> bool:
         """True if the node or its guard has reported that no process of the job is left there.
 
-        A restarted node launcher reports only on the workers that it was told to start.
+        A restarted node launcher reports only on the workers that it started itself.
         """
         return self.begun and bool(self.done or self.cleaned_up)
 
@@ -239,10 +239,9 @@ class RunNode:
         self.limits.assign(node.ranks)
 
     def reset(self) -> None:
-        """Reset what is known of the node: its node launcher is being started again.
+        """Forget the node's former state: its node launcher is being started again.
 
-        The message in `left` is kept until the former node launcher's processes are known to be
-        gone.
+        The message in `left` is kept until the former node launcher's processes are certainly gone.
         """
         if self.ended:
             self.left = ""

@@ -61,8 +61,8 @@ def start_round(run: RunState, number: int, place: Ranks, nodes: Sequence[RunNod
     Args:
         run: the run.
         number: the number of the round.
-        place: the place of any one of its nodes.
-        nodes: the nodes of the round that are known here.
+        place: the place of one of its nodes.
+        nodes: the nodes of the round that this runner started.
     """
     run.clear_round()
     run.record.restarts = place.restarts

@@ -120,7 +120,7 @@ def progress(run: RunState) -> str:
 
 
 def on_broken_output(run: RunState) -> None:
-    """Stop the run: the reader of its output has gone away."""
+    """Stop the run: nobody reads its output any longer."""
     run.record.broken_pipe = True
     if run.started and not run.ending:
         run.stop(signal.SIGTERM)

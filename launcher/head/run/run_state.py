@@ -144,15 +144,13 @@ class RunState:
         spec: the job.
         nodes: the nodes in rank order, followed by those that were added later.
         plan: the ranks of each node, for an elastic job in the current round.
-        phase: the current phase.
         master: MASTER_ADDR of the workers, "" before the start.
         started: whether the workers were started.
         abandoned: whether a third interrupt has ended the run without waiting for its nodes.
         error: why the run was refused; None if it was not.
         record: the history of the job.
-        workers: the running workers.
         shards: the shard queues of the workers; None without --shard_queue.
-        observers: pass events to the observers; None if there are none.
+        observers: pass events to the observers; None without observers.
         window: bytes of output that a node may send before it needs more credit.
         now: the time of the current step, on the loop's clock.
         timers: timers on a clock that does not count the time in which this process was stopped.
@@ -234,7 +232,7 @@ class RunState:
 
     @property
     def due(self) -> float | None:
-        """The time of the next timer, on the clock of `awake`; None if there is none."""
+        """The time of the next timer, on the clock of `awake`; None without timers."""
         return self.timers.due
 
     def clock(self) -> float:
@@ -391,7 +389,7 @@ class RunState:
             self.warn(f"lost {names}: {reason}; the nodes end their workers themselves")
 
     def _record_together(self) -> None:
-        """Record the loss of all nodes that fell silent together: the run ends because of it."""
+        """Record the loss of all nodes that fell silent together: it ends the run."""
         for node in self.nodes:
             if node.lost and node.connection.silence.together:
                 self.record.lost(node.name, node.lost, self.now)
