@@ -167,7 +167,7 @@ def observe(run: Run) -> list[Callable[[], None]]:
 
 
 def gates(run: Run) -> Gates:
-    """Return the gates of a run, none of which is imported yet."""
+    """Return the gates of a run, without importing any."""
 
     def made(name: str) -> Gate:
         gate: Gate = opened(name)(run)

@@ -23,8 +23,8 @@ class Answer(NamedTuple):
     """The answer of a node.
 
     Attributes:
-        hello: the HELLO that it would send in a job; None if there is none.
-        error: why there is none, in words.
+        hello: the HELLO that the node would send in a job; None without one.
+        error: the reason for no HELLO, in words.
         files: the sizes of the Python files by name, if requested.
         report: further facts for people, by name, if requested.
         notes: lines for the user.

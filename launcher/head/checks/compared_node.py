@@ -22,13 +22,13 @@ class ComparedNode(NamedTuple):
 
     Attributes:
         name: the host's name, as the user wrote it.
-        facts: the facts that it has reported.
+        facts: the reported facts.
         workers: the number of workers there, 0 if unknown.
         slots: the devices that they use; None for all.
         accelerator: the kind of its devices, "" if unknown.
         ahead: how many seconds its wall clock is ahead of this machine's, at least and at most;
             None if unknown.
-        needs_torch: whether its workers will import torch, as far as is known.
+        needs_torch: whether its workers will probably import torch.
     """
 
     name: str

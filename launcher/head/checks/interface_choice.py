@@ -166,7 +166,7 @@ def choices(networks: Sequence[Network], verdicts: Verdicts) -> list[InterfaceCh
 
 
 def _working(node: int, network: Network, verdicts: Verdicts) -> list[str]:
-    """Return the interfaces of a node that all others reach which have tried."""
+    """Return the interfaces of a node that every other node reaches, if it has tried."""
     return [name for name, address in network.interfaces if verdicts.get((node, address)) == ""]
 
 

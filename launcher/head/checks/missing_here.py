@@ -52,7 +52,6 @@ def folder_to_sync(line: str) -> str:
 
 
 def _current() -> str:
-    """Return the current folder, "" if it has been removed."""
     try:
         return system.getcwd()
     except FileNotFoundError:

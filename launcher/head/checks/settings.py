@@ -58,7 +58,7 @@ def check_clocks(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
 
 
 def _beyond(ahead: tuple[float, float], reference: tuple[float, float]) -> float:
-    """Return by how much a clock is off, 0 if it is not certain that it is by more than `SKEW`."""
+    """Return the least difference of a clock from the reference, 0 if within `SKEW`."""
     least, most = ahead[0] - reference[1], ahead[1] - reference[0]
     return (least + most) / 2 if least > SKEW or most < -SKEW else 0.0
 
@@ -123,7 +123,7 @@ def check_shares(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
 
 
 def _memory(one: ComparedNode) -> float:
-    """Return the bytes that the workers may use; infinite if not known."""
+    """Return the bytes that the workers may use; infinite if unknown."""
     known = [count for count in (one.facts.memory, one.facts.cgroup_memory) if count > 0]
     return min(known, default=math.inf)
 
@@ -141,7 +141,7 @@ def check_mtus(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
 
 
 def check_variables(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
-    """Yield variables that differ, one finding for all those of the same nodes."""
+    """Yield variables that differ, one finding per set of nodes."""
     names = {name for one in compared for name in one.facts.env if not name.endswith(OF_A_NODE)}
     texts: dict[tuple[str, ...], list[str]] = {}
     for name in sorted(names):

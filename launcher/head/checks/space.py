@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .findings import Finding
 
 NONE_LEFT = 1 << 20
-"""Bytes: less is no room at all."""
+"""Bytes below which a disk counts as full."""
 
 LITTLE = 1 << 30
 SHARE = 0.1

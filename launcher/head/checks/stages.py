@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 UNRESOLVED = "its name does not resolve"
-"""The cause for a host about which nothing else is known."""
+"""The cause for a host without any other evidence."""
 
 STAGES = (
     UNRESOLVED,
@@ -23,7 +23,7 @@ STAGES = (
 
 
 def in_order(lines: Iterable[str]) -> list[str]:
-    """Return lines `HOSTS: TEXT` in the order of their stages; those of none are last."""
+    """Return lines `HOSTS: TEXT` in the order of their stages; lines without a stage are last."""
     return sorted(lines, key=_stage)
 
 

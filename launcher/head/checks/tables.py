@@ -173,5 +173,5 @@ def everything(told: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def _names(told: Mapping[str, Mapping[str, str]]) -> Sequence[str]:
-    """Return the names of all values, in the order in which they first come."""
+    """Return the names of all values, in the order of their first appearance."""
     return list(dict.fromkeys(name for its in told.values() for name in its))

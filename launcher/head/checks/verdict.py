@@ -63,7 +63,7 @@ class CheckVerdict(NamedTuple):
         return [plain(_line(one)) for one in self.found if not self._is_error(one)]
 
     def usable(self, name: str) -> bool:
-        """Return whether a node has answered, and reported no problem of its own."""
+        """Return whether a node has answered, and reported no problem about itself."""
         answer = self.answers.get(name)
         return answer is not None and answer.hello is not None and not answer.hello.problems
 

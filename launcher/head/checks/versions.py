@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .findings import Finding
 
 OWN_RULE = frozenset({"torch", "nccl", "driver", "cuda_driver", "image"})
-"""Versions that have a rule of their own."""
+"""Versions with a rule elsewhere."""
 
 SHOWN = 5
 """Packages, and files, that are named; the rest are counted."""
@@ -66,12 +66,12 @@ def no_torch(facts: Facts) -> tuple[str, str]:
 
 
 def _lacks_torch(one: ComparedNode) -> bool:
-    """Return whether torch is needed and not there; of some Pythons nothing is known."""
+    """Return whether needed torch is missing; False for a Python that was not examined."""
     return one.needs_torch and bool(one.facts.python) and "torch" not in one.facts.versions
 
 
 def _packages(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
-    """Yield other packages, one finding for all those of the same nodes."""
+    """Yield other packages, one finding per set of nodes."""
     names = {name for one in compared for name in one.facts.versions} - OWN_RULE
     texts: dict[tuple[str, ...], list[str]] = {}
     for name in sorted(names):
@@ -94,7 +94,6 @@ def _major(version: str) -> int:
 
 
 def _start(version: str) -> str:
-    """Return the first two parts of a version."""
     return ".".join(version.partition("+")[0].split(".")[:2])
 
 
@@ -118,7 +117,7 @@ def check_code(
 
 
 def outlier_files(compared: Sequence[ComparedNode]) -> list[Outlier]:
-    """Return the nodes whose Python files differ from those of most."""
+    """Return the nodes whose Python files differ from most nodes' files."""
     return outliers(compared, lambda one: one.facts.files or None)
 
 

@@ -102,7 +102,6 @@ class Debugging:
             self._log(why, "warning")
 
     def _node_of(self, rank: int) -> RunNode | None:
-        """Return the node on which a rank runs now."""
         return next((node for node in self._nodes if self._workers.runs(node, rank)), None)
 
     def _close(self) -> None:

@@ -21,7 +21,7 @@ TAIL = 1000
 """Bytes kept of what the program prints on its standard error."""
 
 PATIENCE = 3.0
-"""Seconds for the program to end after the editor has gone, or the worker has ended."""
+"""Seconds for the program to end after the editor has disconnected, or the worker has ended."""
 
 READY = b'"configurationDone"'
 """The request of the Debug Adapter Protocol after which the program of a worker begins."""

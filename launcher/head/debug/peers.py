@@ -22,7 +22,7 @@ ESTABLISHED = "01"
 
 
 def owner(line: socket.socket) -> int | None:
-    """Return the user of the other end of a connection over loopback, None if it has gone."""
+    """Return the user of the other end of a connection over loopback, None if it is closed."""
     try:
         peer, own = line.getpeername(), line.getsockname()
     except OSError:
@@ -33,14 +33,13 @@ def owner(line: socket.socket) -> int | None:
 
 
 def uid_of(table: Iterable[str], local: tuple[str, int], remote: tuple[str, int]) -> int | None:
-    """Return the user of the socket that connects two addresses, None if there is none. Pure.
+    """Return the user of the socket that connects two addresses, or None. Pure.
 
-    A socket that its process has closed has the user 0 there, whoever had it, and no inode: it
-    counts as none.
+    A socket that its process has closed has user 0 and no inode there: it is ignored.
 
     Args:
         table: the lines of a table (proc(5)).
-        local: address and port of its own end.
+        local: address and port of the socket's end.
         remote: address and port of the other end.
     """
     ends = {(_hex(local, wide), _hex(remote, wide)) for wide in (False, True)}

@@ -26,13 +26,13 @@ class DebuggedRank:
         """Take a port of this machine.
 
         Args:
-            rank: its number.
+            rank: the rank.
             fleet: has its node.
             log: prints a message, given its text and level.
             debugging: has the rank while a debugger is attached or awaited.
 
         Raises:
-            OSError: there is none.
+            OSError: no port is free.
         """
         self._rank, self._fleet, self._log, self._debugging = rank, fleet, log, debugging
         self._port = DebugPort(fleet.loop, self._enter, self._refuse)

@@ -55,7 +55,7 @@ class _Workers:
 
     @property
     def _all(self) -> bool:
-        """True if all workers, with torch's rendezvous only those of this runner, have started."""
+        """True if all workers (with torch's rendezvous, this runner's only) have started."""
         run = self._view()
         if run.plan.rendezvous is None:
             return len(self._started) >= self._size

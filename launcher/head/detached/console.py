@@ -41,7 +41,7 @@ class DetachedConsole:
 
     @property
     def on_broken_pipe(self) -> Callable[[], None]:
-        """The function that the screen calls when its reader has gone."""
+        """The function that the screen calls when nobody reads its output any longer."""
         return _nothing if self._screen is None else self._screen.on_broken_pipe
 
     @on_broken_pipe.setter

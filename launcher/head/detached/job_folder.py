@@ -297,7 +297,7 @@ def _write_about(path: str, about: About) -> None:
 
 
 def _write(path: str, name: str, fields: Mapping[str, object]) -> None:
-    """Write a file as a whole, or not at all."""
+    """Write a whole file or none."""
     fresh, data = os.path.join(path, f"{name}.new"), json.dumps({"version": VERSION, "is": fields})
     try:
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

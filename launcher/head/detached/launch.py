@@ -132,7 +132,7 @@ class _Terminal:
             job.on_end_signal(signal.SIGHUP)
 
     def detach(self) -> None:
-        """Let the parent print the job's id and exit, unless it has done so or has gone."""
+        """Let the parent print the job's id and exit, if it still runs and has not done so."""
         parent, self._parent = self._parent, None
         if parent is not None:
             parent.detach(f"{self._detachment.job_id}\n", folder=None)

@@ -139,7 +139,7 @@ def _unexplained(failure: WorkerFailure) -> RowMatch | None:
 def diagnose(failure: WorkerFailure, *, logs: bool = False) -> RowMatch | None:
     """Return the row that explains a failure by itself; None for none.
 
-    With `logs`, the output may be that of a running program that logs exceptions in a line.
+    With `logs`, a running program that logs exceptions in one line may have written the output.
     """
     said = said_by(failure)
     number = _signal(failure.code)
@@ -292,7 +292,6 @@ def evidence_of(failure: WorkerFailure, name: str) -> str:
 
 
 def _own(raised: RaisedException) -> str:
-    """Return an exception in a line."""
     line = raised.text.partition("\n")[0]
     return _cut(f"{line} ({raised.place})" if raised.place else line)
 

@@ -50,10 +50,10 @@ _EXCEPTION = re.compile(r"^ *(?:\w+\.)*([A-Za-z_]\w*)(?::(?: .*)?)?$")
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '(?:\w+::)*(\w+)")
 
 _CONTEXT = said("During handling of the above exception")
-"""The text between an exception and the next one, of which it need not be the cause."""
+"""The text between an exception and the next one, whose cause may be another."""
 
 _LINKS = said("The above exception was the direct cause", "Original Traceback", "-- Process ")
-"""The text between an exception and another one that is its cause, or a copy."""
+"""The text between an exception and the one that it causes, or a copy."""
 
 _HARMLESS = said("Exception ignored in", "--- Logging error ---", "Exception in thread")
 """The text before a traceback that ends nothing."""

@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
     Attributes:
         name: the name of the row, for tests.
-        said: texts of which one must occur, case-sensitively; () for any text.
+        said: texts, one of which must occur, case-sensitively; () for any text.
         sentence: the explanation, with `{name}` for a group of the pattern; "" if the program's own
             words are enough.
         advice: the remedy, or "".

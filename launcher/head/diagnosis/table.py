@@ -23,7 +23,7 @@ from .node_rows import AGENT_ROWS, NOTICE_ROWS, SCHEDULER_ROWS, SIGNAL_ROWS, XID
 from .program_rows import ARGUMENT_ROWS, INSTALL_ROWS, START_ROWS, USE_ROWS, USER_ROWS
 
 CODES_OF_EXCEPTIONS = (1, 134, -6)
-"""Exit codes of programs ended by an exception; one that chooses another code has gone on."""
+"""Exit codes of programs ended by an exception; with another code, a program has continued."""
 
 EXCEPTIONS = (
     *AGENT_ROWS,

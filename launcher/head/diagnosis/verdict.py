@@ -68,7 +68,7 @@ def _of_failures(report: JobReport) -> Explanation:
 
 
 def of_exit(host: str, ended: WorkerExit, output: str, others: Iterable[str] = ()) -> Verdict:
-    """Return the verdict on the end of one worker, as soon as the end is known.
+    """Return the verdict on the end of one worker, right after this end.
 
     Args:
         host: the worker's host.

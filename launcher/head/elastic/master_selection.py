@@ -193,7 +193,7 @@ class MasterSelection:
         return address or ""
 
     def _await_answers(self, members: list[int], present: AbstractSet[int]) -> None:
-        """Wait for answers; for the new nodes' answers, no longer than new nodes usually take."""
+        """Wait for answers; for a new node's answer, at most `PROBE` seconds."""
         if self.members:
             return
         self.members = members

@@ -1,4 +1,4 @@
-"""Runs a command on hosts that only an engine reaches, over a fleet of its own."""
+"""Runs a command on hosts that only an engine reaches, over a separate fleet."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FleetHosts:
             self._taken(taken)
 
     def stop(self) -> None:
-        """Stop the command; hosts that are not connected are given up."""
+        """Stop the command; give up hosts that are not connected."""
         arrived = () if self._begun else tuple(self._fleet_connect.connected)
         self._begun = True
         self._fleet_connect.cancel(STOPPED)

@@ -23,7 +23,6 @@ class FleetPrograms:
     """The programs on some nodes of a fleet."""
 
     def __init__(self, fleet: NodeFleet, nodes: Sequence[NodeConnection]) -> None:
-        """Use these nodes of the fleet."""
         self.names: Sequence[str] = [node.name for node in nodes]
         self.loop = fleet.loop
         self._fleet = fleet

@@ -50,7 +50,7 @@ class HoldPrograms:
         self._client.close()
 
     def ask(self, request: Message) -> int:
-        """Send a request; return its number. If the hold has gone, there is no answer."""
+        """Send a request; return its number. A hold that has disconnected does not answer."""
         cause = "the hold has ended"
         if not self._lost:
             try:

@@ -69,7 +69,7 @@ class InPipe:
 
 
 class OutPipe:
-    """Writes to a pipe in order; drops the rest when the reader has gone."""
+    """Writes to a pipe in order; drops the rest when its reader closes it."""
 
     def __init__(self, loop: Loop, fd: int, on_room: Callable[[], None]) -> None:
         self._loop = loop

@@ -39,7 +39,7 @@ PREPARE, JOIN = 90.0, 45.0
 """Seconds to import torch, and to form a group and reduce with all."""
 
 ROUND = 10.0
-"""Seconds for a round of pairs, besides those of a failure: torch waits for 20 s."""
+"""Seconds for a round of pairs, besides torch's 20 s until a failure."""
 
 FAILURE = 30.0
 
@@ -101,7 +101,7 @@ def _script(python: str, names: Sequence[str]) -> Script:
 
 
 def _group(good: Mapping[str, ReadyForCollectives], failed: Mapping[str, str]) -> _Group:
-    """Return the nodes that use what most of them use, and a line about each other one."""
+    """Return the nodes that use the most common settings, and a line about each other node."""
     why = {**failed, **{name: one.missing for name, one in good.items() if one.missing}}
     ready = {name: one.backend for name, one in good.items() if not one.missing}
     backend = Counter(ready.values()).most_common(1)[0][0] if ready else ""
@@ -119,7 +119,7 @@ def _joins(names: Sequence[str], good: Mapping[str, ReadyForCollectives]) -> dic
 
 
 def _named(work: _Work, links: Links) -> Generator[StepRequest, Answers, list[MeasuredFault]]:
-    """Measure what is slow again, one pair at a time, and name what is slow again."""
+    """Measure slow links again, one pair at a time, and report those that are slow again."""
     named = []
     suspects = [] if work.failed else [*verdict.suspects(links, METRICS)]
     for nodes in suspects[:MOST]:
@@ -201,7 +201,7 @@ class _Work:
         return {(nodes[0], nodes[1]): one for nodes, one in found.items() if len(nodes) == 2}
 
     def _take(self, name: str, row: Reduced, found: Found) -> None:
-        """Keep a report; one about nodes that do not exist, or not about its sender, is not."""
+        """Keep a report, unless it is about unknown nodes, or not about its sender."""
         nodes = tuple(self.names[at] for at in sorted(row.places) if at < len(self.names))
         if name not in nodes or len(nodes) != len(row.places):
             return

@@ -1,4 +1,4 @@
-"""Removes findings of one step that follow from those of another. Pure."""
+"""Removes findings of one step that follow from another step's findings. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FAILED = "failed_collective"
 
 
 def without_consequences(results: Mapping[str, StepResult]) -> dict[str, StepResult]:
-    """Return the results without blame for a collective that a cut link has failed.
+    """Return the results without blame for a collective that failed because of a cut link.
 
-    Such a collective fails on all nodes, whichever of them do not reach each other; that becomes a
-    note.
+    Such a collective fails on all nodes, not only on those that do not reach each other. The blame
+    becomes a note.
     """
     found = dict(results)
     network, collectives = found.get("network"), found.get("collectives")

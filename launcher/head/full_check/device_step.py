@@ -65,7 +65,7 @@ def _turns(names: Sequence[str]) -> list[Sequence[str]]:
 def _again(
     tests: _Tests, suspects: Mapping[str, Sequence[Compared]], found: Rows
 ) -> Generator[StepRequest, Answers, list[Compared]]:
-    """Measure some nodes and another one in turn, until each value was good or `TIMES` are over."""
+    """Measure suspects and another node in turn, until each value was good or `TIMES` are over."""
     reference = _reference(suspects, found)
     wanted = _programs(suspects)
     own: dict[str, list[list[Measured]]] = {name: [] for name in suspects}

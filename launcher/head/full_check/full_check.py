@@ -204,7 +204,7 @@ class _StepPart:
     # -- the programs -----------------------------------------------------------------------
 
     def _on_line(self, name: str, line: bytes) -> None:
-        """Take an answer; one to an earlier request is too late."""
+        """Take an answer; an answer to an earlier request is too late."""
         if self._ask is None:
             return
         try:

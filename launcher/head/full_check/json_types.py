@@ -12,8 +12,8 @@ class FailedLink(TypedDict):
     """A link that could not be measured.
 
     Attributes:
-        nodes: the node that has called, and the other one.
-        failed: why it could not be measured.
+        nodes: the calling node, and the other node.
+        failed: the reason why it could not be measured.
     """
 
     nodes: list[str]
@@ -24,7 +24,7 @@ class MeasuredLink(TypedDict):
     """A link that was measured.
 
     Attributes:
-        nodes: the node that has called, and the other one.
+        nodes: the calling node, and the other node.
         address: the address of the other node.
         best_s: the shortest round trip in seconds.
         median_s: the median of the round trips in seconds.

@@ -166,7 +166,7 @@ def _confirmed(
 ) -> list[MeasuredFault]:
     """Return the suspects that are bad again in their group, in one way at least.
 
-    Of a link that had failed nothing else was known; it may carry something when it is alone.
+    A link that failed was not measured otherwise; it may carry something when it is alone.
     """
     faults = []
     for nodes, group in groups.items():

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     Pair: TypeAlias = tuple[str, str]
 
 ALL = 16
-"""The largest number of nodes of which every pair is measured."""
+"""The largest number of nodes with measurements of every pair."""
 
 SOME = 9
 """Rounds with more nodes: each node is then measured with as many others."""
@@ -21,8 +21,8 @@ def rounds(names: Sequence[str]) -> list[list[Pair]]:
 
     The first node of a pair is the one that comes first in `names`.
 
-    They are those of a tournament: one player stays, the others go round (the circle method). With
-    more than `ALL` nodes, only `SOME` of the rounds are taken, spread evenly.
+    The rounds are those of a tournament: one player stays, the others go round (the circle method).
+        With more than `ALL` nodes, only `SOME` rounds are taken, spread evenly.
     """
     players: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     turns = len(players) - 1 if len(names) > 1 else 0

@@ -35,16 +35,16 @@ UNREACHED = 1e9
 
 
 class LinkMetric(NamedTuple):
-    """One way in which a link may be bad; the badness of a link is greater where it is worse.
+    """A way in which a link may be bad, with its badness, which grows as the link gets worse.
 
     Attributes:
-        name: which it is.
-        badness: the badness of a measurement, positive; None if it tells nothing about it.
-        factor: the factor by which a bad one is worse than the others at least.
-        amount: the same as a difference.
-        anyway: the badness from which on it is bad, whatever the others are.
-        excused: the badness of one that may be bad, without what the network is not to blame for;
-            None for `badness`, which is always that of the others.
+        name: its name.
+        badness: returns the badness of a measurement, positive; None if it was not measured.
+        factor: the least ratio of a bad link's badness to the other links'.
+        amount: the least difference of a bad link's badness from the other links'.
+        anyway: the badness from which a link is bad, whatever the other links are.
+        excused: returns the badness of a possibly bad link without the part for which the network
+            is not to blame; None for `badness`, which the other links always have.
     """
 
     name: str

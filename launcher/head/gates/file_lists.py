@@ -1,4 +1,4 @@
-"""Finds out which files differ, once it is known that some do: asks one node of each side."""
+"""Finds out which files differ, once some do: asks one node of each side."""
 
 from __future__ import annotations
 

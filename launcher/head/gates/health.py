@@ -24,7 +24,6 @@ class Health:
     """Runs the health command on nodes of a run, with the run's variables and in its folder."""
 
     def __init__(self, run: Run) -> None:
-        """Check no node yet."""
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
         self._run = run
         self._checks: dict[RunNode, _Check] = {}

@@ -51,7 +51,6 @@ class Interfaces:
     """
 
     def __init__(self, run: Run) -> None:
-        """Examine nothing yet."""
         self.timers, self.warn = run.state.timers, run.state.warn
         self.handlers = {frames.REACHED: self.on_reached}
         self._run = run.state
@@ -195,7 +194,7 @@ class Examination:
         return Dial(trial.address, network.port, network.token)
 
     def _advance(self) -> None:
-        """Continue with the answers that have come."""
+        """Continue with the answers so far."""
         self.close()
         self._next()
 

@@ -29,14 +29,13 @@ class QuickCheck:
     """Compares the nodes of a run; prints each warning once."""
 
     def __init__(self, run: Run) -> None:
-        """Compare nothing yet."""
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
         self._run, self._spec = run, run.spec
         self._told: set[str] = set()
         self._lists: FileLists | None = None
 
     def check(self, nodes: Sequence[RunNode], done: Done) -> None:
-        """Compare all nodes of the start, or a node that has come with those that are there."""
+        """Compare all nodes of the start, or a new node with the present ones."""
         self._cancel()
         run, compared = self._run.state, self._compared_nodes(nodes)
         if run.started:

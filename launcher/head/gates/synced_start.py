@@ -86,7 +86,7 @@ class SyncedStart:
         return placed(task, self._moved, copy.folder)._replace(synced=synced)
 
     def _note_number(self, node: RunNode, outcome: Copy | str) -> None:
-        """Say which nodes use another copy than usual, once no other node is being prepared."""
+        """Name the nodes that use another copy than usual, once no other node is being prepared."""
         if not isinstance(outcome, str) and outcome.number > 1:
             self._apart[node.name] = (
                 "another job is running in the copy of the --sync folder, which has changed since;"
@@ -98,7 +98,7 @@ class SyncedStart:
             self._apart.clear()
 
     def _name_the_rest(self) -> None:
-        """Say what is not synced, or may be missing on the nodes."""
+        """Name the paths that are not synced, or may be missing on the nodes."""
         source = self._source
         if source.skipped:
             self._log(f"--sync: not copied: {_named(source.skipped)}", "warning")
@@ -109,12 +109,12 @@ class SyncedStart:
 
 
 def placed(task: NodeJob, moved: Mapping[str, str], copy: str) -> NodeJob:
-    """Return a task whose paths in the folder are those of a copy.
+    """Return a task whose paths in the folder lead into a copy.
 
     Args:
-        task: with the paths of the runner's machine.
-        moved: those that are in the folder, each with its path relative to that.
-        copy: where the copy is.
+        task: a task with the paths of the runner's machine.
+        moved: the paths in the folder, with the path relative to the folder.
+        copy: the path of the copy.
     """
 
     def there(path: str) -> str:

@@ -44,7 +44,7 @@ class EventCommands:
     """Runs the command for the events of a job."""
 
     def __init__(self, spec: JobSpec, loop: Loop, log: Log, began: Callable[[], float]) -> None:
-        """Prepare for a job; `began` returns when it has begun, on the loop's clock."""
+        """Prepare for a job; `began` returns the time of its start, on the loop's clock."""
         self._job_id, self._loop, self._began = spec.job_id, loop, began
         self._log_here = log
         loop.open_to_threads()
@@ -57,7 +57,7 @@ class EventCommands:
         self._queue.close(LAST_WAIT)
 
     def on_event(self, event: RunEvent, role: str = "") -> None:
-        """Run the command for an event of a role, if programs are told of such events."""
+        """Run the command for an event of a role, if the policy asks for such events."""
         fields = event_json(event, self._job_id, self._loop.clock() - self._began(), role)
         if fields is not None:
             self._queue.put(fields)
@@ -70,7 +70,7 @@ class EventCommands:
 
 
 class CommandQueue:
-    """Runs one command for each of some values, in their order, in a thread of its own."""
+    """Runs one command for each of some values, in their order, in a separate thread."""
 
     def __init__(self, hooks: HookPolicy, environ: Mapping[str, str], log: Log) -> None:
         """Begin with none; `log` is called from the thread, with a warning of the first failure."""

@@ -27,7 +27,7 @@ class DeviceUse:
         self._used: dict[str, list[DeviceUsage]] = {}
 
     def ask(self, nodes: Iterable[RunNode]) -> None:
-        """Ask those of these nodes that have such devices, unless answers are outstanding."""
+        """Ask the nodes that have such devices, unless answers are outstanding."""
         if self._question is not None and not self._question.over:
             return
         having = {
@@ -43,7 +43,7 @@ class DeviceUse:
         self._used = {name: rows for name, rows in known.items() if rows}
 
     def now(self) -> Iterator[Metric]:
-        """Yield the metrics of what was told last."""
+        """Yield the metrics of the latest answers."""
         rows = [(_labels(host, one), one) for host, some in self._used.items() for one in some]
         if rows:
             busy = tuple((labels, one.busy / 100) for labels, one in rows if one.busy is not None)

@@ -1,4 +1,4 @@
-"""The types of the events that the command of `--on_event` is given."""
+"""The types of the events that the command of `--on_event` gets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EveryEvent(_EveryEvent, total=False):
     """The fields of every event, and the field of events of one role, in a job of several.
 
     Attributes:
-        role: the name of the role; its ranks and hosts are meant.
+        role: the name of the role whose ranks and hosts the event has.
     """
 
     role: str
@@ -150,7 +150,7 @@ class EndJson(TypedDict):
 
     Attributes:
         event: the kind of event.
-        exit_code: the exit code of dsrun, as far as it is known now.
+        exit_code: the exit code of dsrun, as far as already determined.
         error: why the job could not be started; "" if it was.
         report: the report, as report.schema.json describes it; None if the job could not be
             started.

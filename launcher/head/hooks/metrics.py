@@ -87,7 +87,6 @@ class RunMetrics:
     """
 
     def __init__(self, clock: Callable[[], float], view: Callable[[], RunView]) -> None:
-        """Begin without events."""
         self._clock, self.view = clock, view
         self._counts = Counts(clock)
         self._goodput = Goodput(clock)
@@ -170,7 +169,7 @@ class Goodput:
         self._all = 0 < run.world_size <= len(run.workers.running)
 
     def interrupt(self) -> None:
-        """Add the time until now for ranks of which one has just ended."""
+        """Add the time until now for the ranks of a round, one of which has just ended."""
         now = self._clock()
         self.seconds += now - self._looked if self._all else 0.0
         self._looked, self._all = now, False

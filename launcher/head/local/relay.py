@@ -22,8 +22,8 @@ class Relay:
     """A console whose reader is a caller, or that shows the caller only what cannot be printed.
 
     Attributes:
-        on_broken_pipe: called once the reader of the output has gone; the end of the caller's
-            connection is not reported here.
+        on_broken_pipe: called once nobody reads the output; the end of the caller's connection is
+            not reported here.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Relay:
 
     @property
     def on_broken_pipe(self) -> Callable[[], None]:
-        """The function that the screen calls once its reader has gone."""
+        """The function that the screen calls when nobody reads its output any longer."""
         return self._screen.on_broken_pipe if self._screen is not None else _nothing
 
     @on_broken_pipe.setter
@@ -45,7 +45,7 @@ class Relay:
             self._screen.on_broken_pipe = call
 
     def tell(self, event: RunEvent, role: str = "") -> None:
-        """Send an event of the run, or of a role; output is sent by `feed`, as it is read.
+        """Send an event of the run, or of a role; `feed` sends output when it is read.
 
         Activity of ranks is for watches only; the end is the answer to the caller.
         """
@@ -78,7 +78,7 @@ class Relay:
             self._caller.event({"event": "Label", **label})
 
     def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
-        """Send output; `written` is called once the caller has read it, or has gone."""
+        """Send output; `written` is called once the caller has read it, or has disconnected."""
         if self._screen is not None and stream != REPORT:
             self._screen.feed(rank, stream, data, written)
         elif self._caller.open:

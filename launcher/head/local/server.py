@@ -43,7 +43,7 @@ class LocalCaller:
     """One connection.
 
     Attributes:
-        on_close: called once the connection has ended, whoever ended it.
+        on_close: called once the connection has ended, from either end.
         asked: whether it has sent a request.
         verbs: the requests that it can make.
     """
@@ -112,7 +112,7 @@ class LocalCaller:
         """Carry out a request.
 
         Raises:
-            BadFrame: it is not a request at all; the connection is closed.
+            BadFrame: the body is no request; the connection is closed.
         """
         request = frames.unpack_json(body)
         count = request.get("fds", 0)
@@ -188,7 +188,7 @@ class LocalServer:
             self._admit(line)
 
     def close(self, keep: Container[LocalCaller] = ()) -> None:
-        """Stop listening, and end all connections but those of the callers to keep."""
+        """Stop listening, and end all connections except those of the callers in `keep`."""
         if self._listener is not None:
             self._loop.remove(self._listener.fileno())
             self._listener.close()

@@ -1,4 +1,4 @@
-"""Clients that wait for the end of a job: they are told of it, and the job never waits for them."""
+"""Clients that wait for the end of a job, which never waits for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class Waiters:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._waiting: dict[LocalCaller, tuple[Message, int]] = {}
 
     def __contains__(self, caller: object) -> bool:
@@ -38,7 +37,7 @@ class Waiters:
         """Answer a caller once the job has ended; it can ask for nothing else from now on.
 
         Raises:
-            UsageError: it has brought no file, or too many wait.
+            UsageError: the request has no file, or too many clients wait.
         """
         if len(self._waiting) >= MOST:
             raise UsageError(f"{MOST} others already wait for its end; try again later")

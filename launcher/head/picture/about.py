@@ -20,10 +20,10 @@ class PictureHead(NamedTuple):
     """A job.
 
     Attributes:
-        command: script and arguments, as a shell reads them, those of several roles behind their
-            names and joined by `; `; "" if that is not known.
+        command: script and arguments, as a shell reads them; for several roles, with their names,
+            joined by `; `; "" if unknown.
         version: the version of the dsrun that ran it; "" if unknown.
-        since: when it was started, in seconds since 1970; 0 if that is not known.
+        since: the time of its start, in seconds since 1970; 0 if unknown.
     """
 
     command: str = ""
@@ -65,7 +65,7 @@ _QUOTES = "'\""
 
 
 def _programs(command: str) -> list[str]:
-    """Return the file of the program, or that of each role behind its name."""
+    """Return the file of the program, or of each role behind its name."""
     words = [word for word in _WORD.findall(command) if not word.isspace()]
     starts = [0, *(at for at, word in enumerate(words, 1) if word.endswith(";"))]
     firsts = [words[at : at + 2] for at in starts]

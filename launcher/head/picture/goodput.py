@@ -16,16 +16,16 @@ GOOD = "good"
 def seconds_by_cause(
     spans: Iterable[WorkerSpan], marks: Iterable[TimelineMark], world_size: int, ended: float
 ) -> dict[str, float]:
-    """Return for how many seconds all ranks ran and none hung (`good`), and what cost the others.
+    """Return the seconds in which all ranks ran and none hung (`good`), and those lost by cause.
 
     The causes: `start` until all ranks run for the first time, `restart` from the first end in a
     round until all run again, `end` from the last such end on, and `hang`.
 
     Args:
         spans: the lives of workers.
-        marks: the events, of which the hangs count.
-        world_size: how many ranks a whole round has.
-        ended: when the job ended, in seconds from its start.
+        marks: the events, for the hangs among them.
+        world_size: the number of ranks of a whole round.
+        ended: the end of the job, in seconds from its start.
     """
     hangs = [
         (one.at, one.until if one.until is not None else ended)

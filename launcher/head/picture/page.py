@@ -35,7 +35,7 @@ MOST = 5_000_000
 """Bytes that a page may have."""
 
 UNKNOWN = PictureHead()
-"""A job of which nothing is known."""
+"""The head for a job without any information."""
 
 _MARKED = {
     code: f"\\u{code:04x}"

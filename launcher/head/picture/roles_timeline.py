@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .timeline import TimelineMark, WorkerSpan
 
 MOST_RANKS = 1 << 20
-"""Limit on the ranks of a role: the ranks of each role are numbered from a multiple of it."""
+"""Limit on the ranks of a role, whose numbers start at a multiple of this."""
 
 
 class RolesTimeline:
@@ -86,7 +86,7 @@ class RolesTimeline:
 
     @property
     def round(self) -> int:
-        """None: roles have rounds of their own."""
+        """None: each role has separate rounds."""
         return 0
 
     @property
@@ -116,7 +116,7 @@ class RolesTimeline:
         return rank % MOST_RANKS
 
     def serves(self, rank: int) -> bool:
-        """Return whether a rank of all roles is that of a service."""
+        """Return whether a rank of all roles belongs to a service."""
         return [*self.parts][rank // MOST_RANKS] in self._serving
 
     def tail(self, rank: int) -> list[tuple[str, str]]:

@@ -80,7 +80,7 @@ class TimelineMark(NamedTuple):
 
     Attributes:
         kind: `round`, `failure`, `loss`, `hang`, `slow`, `rule` or `checkpoint`.
-        rank: the rank concerned, None if there is none; so also `host`, "" for none.
+        rank: the rank concerned, or None; likewise `host`, with "" for none.
     """
 
     at: float
@@ -176,7 +176,7 @@ class Timeline:
 
     @property
     def working_spans(self) -> list[WorkerSpan]:
-        """The lives of the workers whose work is that of the job."""
+        """The lives of the workers that do the work of the job."""
         return self.all_spans
 
     @property
@@ -200,7 +200,7 @@ class Timeline:
         return self.spans.dropped + sum(one.dropped for one in self.marks.values())
 
     def serves(self, _rank: int) -> bool:
-        """Return whether a worker is that of a service, whose end is the end of the job."""
+        """Return whether a worker belongs to a service, which ends with the job."""
         return False
 
     def tail(self, rank: int) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The ending of a job: one value, made once, from which everybody is told."""
+"""The ending of a job: one value, made once, and reported everywhere."""
 
 from __future__ import annotations
 

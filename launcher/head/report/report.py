@@ -95,11 +95,11 @@ class ReportFields(NamedTuple):
 
     Attributes:
         began, ended: the start and end, in seconds on the runner's monotonic clock.
-        stopped: the number of workers that were told to stop because of the cause.
+        stopped: the number of workers that were stopped because of the cause.
         stop_signal: the signal that stopped the job, 0 for none.
         stop_reason: the reason for the stop if nobody sent that signal; else "".
         stop_is_clean: whether to exit with 0 after that signal.
-        bound: the bindings of the workers of each host, if --report_bindings was given.
+        bound: the bindings of the workers of each host, with --report_bindings.
         left: processes that could not be stopped, in words.
         ran: the program of the workers and its working folder.
         unseen: processes that may still run on lost nodes, in words.
@@ -112,8 +112,7 @@ class ReportFields(NamedTuple):
         unwritten: whether standard output, or --report_file, could not be written.
         pythons: the path of the workers' Python on each host; () if they run on none.
         python_origin: the origin of that Python, as in `Origin`.
-        unended: workers that had printed a traceback but still ran when they were told to
-            stop.
+        unended: workers that had printed a traceback but still ran when they were stopped.
         restarts: the number of restarts of an elastic job.
         sections: the sections that few reports have.
     """
@@ -168,7 +167,7 @@ class JobReport(ReportFields):
 
     @property
     def says_nothing(self) -> bool:
-        """Whether the user needs no report."""
+        """True if the user needs no report."""
         return not (self.exit_code or self.stop_signal or self.unseen)
 
     @cached_property

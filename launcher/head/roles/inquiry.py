@@ -121,7 +121,7 @@ class Inquiry:
         self._finish_if_told()
 
     def _is_asked(self, number: int) -> bool:
-        """Return whether a number is that of a server; the file has the number 0."""
+        """Return whether a number belongs to a server; the file has the number 0."""
         return number in range(max(1, len(self._question.places)))
 
     def _valid(self, number: int, answered: Sequence[object]) -> list[int]:

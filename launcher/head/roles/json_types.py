@@ -13,15 +13,15 @@ from .policy import RoleState
 
 
 class RoleEnd(TypedDict):
-    """How one role has ended.
+    """The end of one role.
 
     Attributes:
         ends: how its clean end counts: the job is over (job); the job does not end without it
             (wait); a failure (never).
         state: its last state.
-        started: whether workers of it have been started.
-        restarts: how often it was started again after a failure.
-        report: the report on its last run, in one of the other forms; None if it had none.
+        started: whether any of its workers has been started.
+        restarts: the number of restarts after a failure.
+        report: the report on its last run, in one of the other forms; None without a run.
     """
 
     ends: Annotated[str, one_of(ENDS)]

@@ -134,7 +134,7 @@ class RoleCourse:
 
     @property
     def satisfied(self) -> bool:
-        """Whether roles that wait for this one may start."""
+        """True if roles that wait for this one may start."""
         return self.state is RoleState.READY or self.well
 
     def enter(self, state: RoleState) -> None:
@@ -355,7 +355,7 @@ class RolesPolicy:
 
     @property
     def _done(self) -> bool:
-        """Whether the work of the job is done."""
+        """True if the work of the job is done."""
         by_end: dict[str, list[bool]] = {}
         for course in self.courses.values():
             by_end.setdefault(course.role.ends, []).append(course.well)

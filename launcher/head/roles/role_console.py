@@ -39,7 +39,7 @@ class RoleConsole:
 
     @property
     def has_lost_output(self) -> bool:
-        """Whether standard output could not be written."""
+        """True if standard output could not be written."""
         return self._console.has_lost_output
 
     def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
@@ -62,7 +62,7 @@ class RoleConsole:
         return self._console.shows(level)
 
     def status(self, text: str) -> None:
-        """Show a status line, in place of that of any other role."""
+        """Show a status line, in place of any other role's."""
         self._console.status(text)
 
     def still_shows(self, _lines: list[str]) -> bool:
@@ -70,7 +70,7 @@ class RoleConsole:
         return False
 
     def print_report(self, _text: str) -> None:
-        """Print nothing: the report of the job includes that of the role."""
+        """Print nothing: the report of the job includes the role's report."""
 
     def flush(self, then: Callable[[], None]) -> None:
         """Call `then` once all output so far is written."""

@@ -52,7 +52,7 @@ class LineWatch:
     """
 
     def __init__(self, expression: str, warn: Callable[[str], None]) -> None:
-        """Search for a regular expression; `warn` reports a search that is given up."""
+        """Search for a regular expression; `warn` reports a search that takes too long."""
         self.found = False
         self.on_found: Callable[[], None] = lambda: None
         self._pattern = re.compile(expression.encode(), re.MULTILINE)
@@ -203,7 +203,7 @@ class RoleReadiness:
         return self._askers(own), ReadyQuestion(kind, path, places, port)
 
     def _askers(self, own: Sequence[str]) -> tuple[str, ...]:
-        """Return the hosts that ask: one connected host per user, preferably without a server."""
+        """Return one connected host per user to ask from, preferably without a server."""
         connected = {one.name for one in self._fleet.nodes.values() if one.connected}
         found: list[str] = []
         for user in self._users:

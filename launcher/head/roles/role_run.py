@@ -1,4 +1,4 @@
-"""Runs one role on the fleet of a job, each start as a run of its own."""
+"""Runs one role on the fleet of a job; each start is a separate run."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class RoleRun:
             self._fleet.reach(connection)
 
     def _on_ready(self, ready: AllReady) -> None:
-        """Delay the start; watch for lost nodes, as the run does not do so before its start."""
+        """Delay the start; watch for lost nodes, which the run ignores before its start."""
         program, self._ready = self._program, ready
         assert program is not None
         for node in program.view().nodes:

@@ -180,12 +180,12 @@ class RolesJob:
 
     @property
     def started(self) -> bool:
-        """Whether workers of any role run, or have run."""
+        """True if workers of any role run, or have run."""
         return any(course.ran for course in self.policy.courses.values())
 
     @property
     def ending(self) -> bool:
-        """Whether the roles are being stopped."""
+        """True if the roles are being stopped."""
         return self.policy.ending
 
     def call_off(self, reason: str) -> None:
@@ -211,7 +211,7 @@ class RolesJob:
         return self._ending
 
     def so_far(self) -> RolesEnding:
-        """Return the ending as far as it is known while the job runs."""
+        """Return the ending so far, while the job runs."""
         runs = {name: role.view for name, role in self.roles.items()}
         return self._ended({name: ending_of(run) if run else None for name, run in runs.items()})
 
@@ -338,6 +338,6 @@ class RolesJob:
             role.handle(run_signals.on_other_signal, number)
 
     def on_broken_output(self) -> None:
-        """Stop the job: the reader of its output has gone."""
+        """Stop the job: nobody reads its output any longer."""
         if not self.policy.ending:
             self.handle(self.policy.interrupted, signal.SIGPIPE)

@@ -54,8 +54,8 @@ class ShardQueues:
     """All queues of one job.
 
     A worker is (node, rank). A caller is one of its connections, (node, line). A shard belongs to
-    the worker, whichever of its processes has taken it. A request is answered at once, or when
-    another request or the end of a worker makes that possible; so each event may answer many.
+    the worker, even if another of its processes has taken it. A request is answered at once, or
+    when another request or the end of a worker makes that possible; so each event may answer many.
     """
 
     def __init__(self) -> None:

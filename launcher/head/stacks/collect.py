@@ -95,7 +95,6 @@ def views(
 
 
 def _view(worker: RunningWorker, stacks: StacksAnswer) -> RankView:
-    """Return a node's answer about a worker."""
     processes = tuple(one for one in stacks.processes if one.rank == worker.rank)
     pids = {one.pid for one in processes}
     return RankView(

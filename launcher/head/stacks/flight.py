@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Groups: TypeAlias = dict[tuple[str, tuple[int, ...]], Recorded]
 
 POINT_TO_POINT = ("send", "recv", "isend", "irecv", "coalesced")
-"""Operations between two ranks: they are numbered apart from those of the group."""
+"""Operations between two ranks, which are numbered separately from the group's."""
 
 SAME_SIZES = {
     *("all_reduce", "allreduce", "broadcast", "reduce", "reduce_scatter", "allreduce_coalesced"),
@@ -27,12 +27,12 @@ SAME_SIZES = {
 
 
 class Behind(NamedTuple):
-    """Ranks that have not reached a collective in which others of their group wait.
+    """Ranks that have not reached a collective in which other ranks of the group wait.
 
     Attributes:
         missing: the ranks that are behind.
         waiting: the ranks that wait.
-        one: the collective, as recorded by one of these.
+        one: the collective, as recorded by a waiting rank.
     """
 
     missing: tuple[int, ...]

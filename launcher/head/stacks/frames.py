@@ -75,7 +75,7 @@ def parsed(written: str) -> Frame:
 
 
 def innermost(frames: Sequence[Frame]) -> tuple[Sequence[Frame], Frame | None]:
-    """Return the frames inside the user's innermost one, and that frame; None if there is none."""
+    """Return the frames inside the user's innermost one, and that frame, or None."""
     for at, frame in enumerate(frames):
         if frame.user:
             return frames[:at], frame

@@ -46,12 +46,12 @@ class ProcessJson(TypedDict):
 
     Attributes:
         pid: its pid.
-        parent: the pid of the process that has started it.
+        parent: the pid of its parent process.
         command: its command line, shortened.
         state: the kernel's letter for its state, as in ps.
-        waits_in: the kernel function in which it waits, "" if not known.
-        source: the reader of its stacks: py-spy, faulthandler, worker (a thread of its own), or
-            "" for nothing.
+        waits_in: the kernel function in which it waits, "" if unknown.
+        source: the reader of its stacks: py-spy, faulthandler, worker (a thread in it), or "" for
+            nothing.
         problem: why there are no stacks, "" otherwise.
         threads: its threads, the main thread first.
     """
@@ -100,7 +100,7 @@ class Rank(TypedDict):
         host: the host's name.
         pid: the pid of the worker there.
         idle: seconds for which it has been inactive, 0 if unknown.
-        problem: why nothing is known about it; "" otherwise.
+        problem: the reason for missing information; else "".
         saved: the folder on its host where its stacks were written, "" for none.
         place: the place of its main thread, None if unknown.
         processes: the worker, and the processes it has started.

@@ -19,7 +19,7 @@ class RankView(NamedTuple):
         threads: the threads of these processes whose stacks could be read.
         collectives: the latest few of each process group, if torch has recorded them.
         idle: seconds for which it has been inactive, 0.0 if unknown.
-        problem: why nothing is known about it, in words; "" otherwise.
+        problem: the reason for missing information, in words; else "".
         saved: the folder on its node where its stacks were written to a file, or "".
         network: the network use of its processes, as far as known.
         still: seconds without reading, writing or printing; it may have computed.
@@ -39,7 +39,7 @@ class RankView(NamedTuple):
 
     @property
     def worker(self) -> ProcessState | None:
-        """The worker's own process, None if nothing is known about it."""
+        """The worker's process itself, None without information."""
         return next((one for one in self.processes if one.pid == self.pid), None)
 
     @property

@@ -31,7 +31,7 @@ _CLASS = re.compile(r"\\.|\[(?!\^/\])\^?\]?[^]]*(?:\]|\Z)", re.DOTALL)
 
 
 class Ignored:
-    """The rules for one folder: its own, and those of its parents."""
+    """The rules for one folder, with its parents' rules."""
 
     def __init__(self, above: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> None:
         """Begin with the rules of the folders above, each with the path that it begins at."""

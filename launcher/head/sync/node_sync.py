@@ -43,7 +43,7 @@ class Copy(NamedTuple):
     """A node's copy.
 
     Attributes:
-        folder: its path, as the node has written it; "" for the shared folder itself.
+        folder: its path as written by the node; "" for the shared folder itself.
         lock: the file that a run there locks.
         number: the number of the copy: 2 and more if a run uses the others with other contents.
     """

@@ -33,7 +33,7 @@ class SyncSource:
         skipped: entries that cannot be synced, in words.
         outside: links that point out of the folder.
         name: the name of the copies.
-        key: distinguishes the copies from those of other folders of this name, users and machines.
+        key: tells copies of folders of the same name, by user and machine, apart.
     """
 
     def __init__(self, spec: SyncSpec, environ: Mapping[str, str]) -> None:

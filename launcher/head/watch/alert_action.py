@@ -41,13 +41,13 @@ class AlertAction:
         self._handle = handle
 
     def perform(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
-        """Report a finding, stop the job because of it, or restart the workers.
+        """Report a finding, and stop the job or restart the workers if `then` says so.
 
         Args:
             kind: the finding, as a word for programs: `hang`, `rule` or `slow`.
             then: the reaction, one of `ALERT_ACTIONS`.
             sentence: the finding in words.
-            sign: evidence for the diagnosis if the job ends because of it, as in `Loss`.
+            sign: evidence for the diagnosis if this ends the job, as in `Loss`.
         """
         if not self._running():
             return

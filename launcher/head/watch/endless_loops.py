@@ -47,7 +47,6 @@ class Loops:
     """The ranks that have computed in an unchanged set of functions in all samples."""
 
     def __init__(self, timeout: float) -> None:
-        """Report ranks that have done so for several timeouts."""
         self._timeout = timeout
         self._seen: dict[int, _BusyRank] = {}
 

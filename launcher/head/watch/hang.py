@@ -119,7 +119,6 @@ class HangWatch:
             self._timer.cancel()
 
     def _start_round(self) -> None:
-        """Watch the workers of a round."""
         self._idle_times.clear()
         self._ended.clear()
         self._reset()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Views = Mapping[int, RankView]
 
 ALONE = {Reason.STOPPED, Reason.BLOCKED, Reason.CHILD, Reason.MISMATCH, Reason.BEHIND}
-"""Reasons that suffice, whether or not other ranks are known to wait."""
+"""Reasons that suffice, even if no other rank seems to wait."""
 
 WITHIN = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
 """Waits that only the rank's own processes can end, while none of these is active."""
@@ -152,7 +152,7 @@ def _is_unread(view: RankView) -> bool:
 
 
 def _still(view: RankView, stay: Stay, slack: float) -> float:
-    """Return for how long neither a rank, nor gloo on its behalf, is known to have done anything.
+    """Return the seconds without a known action of a rank, or of gloo on its behalf.
 
     Moving from one wait to another takes so little that a rank may seem idle all the time. Reports
     and samples are taken at different moments; times may differ by some `slack`.
@@ -212,7 +212,7 @@ def received(before: RankView, now: RankView) -> int:
 
 
 def _hears(before: RankView, now: RankView) -> bool:
-    """Return whether gloo is known to have exchanged data with other ranks since."""
+    """Return whether gloo has certainly exchanged data with other ranks since."""
     return quiet(now) < quiet(before) < inf
 
 

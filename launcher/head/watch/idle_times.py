@@ -193,7 +193,7 @@ class RankIdleTimes:
         return min((self.idle(rank, now) for rank in ranks if rank in self.ranks), default=0.0)
 
     def traced(self, now: float) -> bool:
-        """Return whether a debugger is known to be attached to a process of some rank."""
+        """Return whether a debugger is attached to a process of some rank, by the reports."""
         idle_times = self.ranks.values()
         return any(times.traced and not self._is_stale(times, now) for times in idle_times)
 
@@ -207,7 +207,7 @@ def _prints(last: RankActivity, row: RankActivity) -> bool:
 
 
 def _is_little(last: RankActivity, row: RankActivity, seconds: float) -> bool:
-    """Return whether a rank's activity is no more than answering a request needs."""
+    """Return whether a rank's activity only suffices for answering a request."""
     cpu = row.cpu - last.cpu <= max(LOOK_CPU, LOOK_SHARE * seconds)
     return cpu and not _waits_for_cpu(last, row, seconds)
 

@@ -41,7 +41,7 @@ HANDED_OVER = {
 """Waits of a server's main thread for requests that another thread receives."""
 
 FROM_ONE = re.compile(r"(i?broadcast|scatter|i?recv|batch_isend_irecv).*")
-"""Calls in which ranks wait for data of one certain rank, as those of a server await requests."""
+"""Calls in which ranks wait for data of one certain rank, like a server for requests."""
 
 
 class Outside(IntEnum):

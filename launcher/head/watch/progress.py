@@ -32,7 +32,7 @@ class Progress:
     def __init__(
         self, policy: WatchPolicy, loop: Loop, action: AlertAction, moved: Callable[[], bool]
     ) -> None:
-        """Watch a run that has not started; `moved` returns whether an expected line has come."""
+        """Watch a run before its start; `moved` returns whether an expected line was printed."""
         self._policy, self._loop, self._action = policy, loop, action
         self._moved = moved
         self._hosts: tuple[str, ...] = ()

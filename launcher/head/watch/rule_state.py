@@ -86,7 +86,6 @@ class RuleState:
         return not self.rule.ranks or rank in self.rule.ranks
 
     def _check(self, rank: int, place: str, match: Match[bytes]) -> Iterator[RuleFinding]:
-        """Look at the numbers in a line."""
         for group, check in ((self.rule.finite, self._finite), (self.rule.falls, self._falls)):
             text = match[int(group) if group.isdecimal() else group] if group else None
             kind, why = check(rank, _number(text)) if text is not None else ("", "")

@@ -112,7 +112,7 @@ class RuleWatch:
         )
 
     def moved(self) -> bool:
-        """Return whether an expected line is known to have come in this round."""
+        """Return whether an expected line was certainly printed in this round."""
         return any(one.matched or one not in self._states for one in self._expected)
 
     def _act(self, state: RuleState, findings: Iterable[RuleFinding]) -> None:

@@ -32,7 +32,7 @@ WINDOW = 10
 
 
 class Streak:
-    """Reports a finding once it has come several times in a row, and its end.
+    """Reports a finding that has occurred several times in a row, and its end.
 
     A recurring finding is reported again only after twice as many times.
 

@@ -16,11 +16,11 @@ BUSY = 0.7
 """Minimum share of time that a rank is busy if all others wait for it."""
 
 IDLER, MUCH_IDLER = 0.7, 0.5
-"""Greatest share of a slow rank's busy time for which another rank may be busy: to count at all,
-and in full."""
+"""Greatest ratio of another rank's busy time to a slow rank's: for the other rank to count, and to
+count in full."""
 
 SURE = 3
-"""The weight of a certain finding; that of any other finding is 1."""
+"""The weight of a certain finding; any other finding weighs 1."""
 
 CAUSE = 0.15
 """Share of the time from which on something is the cause."""

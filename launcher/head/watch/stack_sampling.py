@@ -1,8 +1,9 @@
 """The times of stack samples of all ranks, and the judgement whether they show a hang. Pure.
 
 The first sample is taken when some rank has been inactive for half of the timeout, and judged when
-a rank has been inactive for all of it. If a rank turns out to work, the next judgement follows when
-that rank has been inactive for the timeout, or after half of it: a rank may wait and use the CPU.
+a rank has been inactive for the whole timeout. If a rank turns out to work, the next judgement
+follows when that rank has been inactive for the timeout, or after half a timeout: a rank may wait
+and use the CPU.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class _Seen(NamedTuple):
 
 
 class StackSampling:
-    """The samples from the first one until the job is known to work."""
+    """The samples from the first one until the job certainly works."""
 
     def __init__(self, timeout: float) -> None:
         """Report ranks that stand still for this number of seconds."""

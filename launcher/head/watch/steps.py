@@ -130,6 +130,6 @@ class Steps:
 
     @property
     def best(self) -> Series:
-        """The series of most ranks, and of these the longest; empty if there is none."""
+        """The longest series of those with most ranks; empty without any."""
         every = self._series.values()
         return max(every, key=lambda one: (len(one.marks), one.count), default=Series())
