@@ -38,10 +38,10 @@ class Accelerator:
             They are never written; the first that is set is in effect.
         ranges: whether a mask may have `0-3` for `0,1,2,3`.
         alone: whether a worker must see only its own device, because its library would use all.
-        in_dev: prefixes of names in /dev, without one of which there is no such device.
+        in_dev: prefixes of names in /dev; without a match, the machine has no such device.
         device_files: where devices are counted; the first Files with a match is used.
-        pci: (vendor, base classes) of the devices' PCI functions. Files whose `device` is none of
-            these do not count. If Files have no `device`, number n is the n-th such function.
+        pci: (vendor, base classes) of the devices' PCI functions. Files with another `device` do
+            not count. If Files have no `device`, number n is the n-th such function.
         not_at: prefixes of PCI addresses that are never such devices.
         numbered_by: a file of a device with its number in masks; without one, masks count devices.
         parts: paths below a device, with NUMBER, that count the parts to which masks refer; the

@@ -25,18 +25,18 @@ class ElasticSampler:
 
     All ranks use one order of the data set, which only the seed and the epoch determine. The whole
     state is a position in that order: the number of samples that all ranks together have trained
-    on. It means the same to any number of ranks. The training loop advances it with `trained`,
-    since a DataLoader fetches samples long before they are trained on.
+    on, whatever the number of ranks. The training loop advances it with `trained`, since a
+    DataLoader fetches samples long before they are trained on.
 
-    Every rank gets the same number of samples: with DistributedDataParallel, a rank with one batch
-    more than the others waits for them forever. `last` determines what happens if the samples of an
-    epoch do not divide evenly:
+    Every rank gets as many samples as any other: with DistributedDataParallel, a rank with one
+    batch more than the others waits for them forever. `last` determines what happens if the samples
+    of an epoch do not divide evenly:
 
     | last | the last samples of an epoch | the next epoch |
     |---|---|---|
     | `borrow` | are filled up with the first samples of the next epoch | continues after these |
     | `drop` | are left out if there are too few for all ranks | starts at its beginning |
-    | `pad` | are filled up with the first samples of the same epoch | starts at its beginning |
+    | `pad` | are filled up with the first samples of this epoch | starts at its beginning |
 
     Only `borrow` uses each sample once per epoch. The length of its epochs may differ by one step.
 

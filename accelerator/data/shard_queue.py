@@ -35,7 +35,6 @@ class Shard:
         return iter(range(self.start, self.stop))
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return self.stop - self.start
 
     def __repr__(self) -> str:
@@ -79,13 +78,13 @@ class ShardQueue:
             size: samples of the data set; None for a stream, which has no end.
             shard: samples per shard; the last one of a data set may be short.
             seed: determines, with the epoch, the order of the shards.
-            epochs: the number of times that all shards are given out; an epoch starts when the
-                previous one is done.
+            epochs: the number of passes over all shards; an epoch starts when the previous one is
+                done.
             shuffle: whether the order of the shards is random; a stream is never shuffled.
             growing: whether a stream has only the samples that `grow` has announced.
 
         Raises:
-            ValueError: the arguments are invalid, or differ from those of another worker.
+            ValueError: the arguments are invalid, or differ from another worker's.
             RuntimeError: there are several workers, and dsrun does not keep the queue.
         """
         table = ShardTable(
@@ -101,7 +100,6 @@ class ShardQueue:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the queue."""
         self.close()
 
     def __iter__(self) -> Iterator[Shard]:
@@ -146,7 +144,7 @@ class ShardQueue:
     def grow(self, size: int, *, last: bool = False) -> None:
         """Announce the number of samples of a growing stream; with `last`, the stream ends there.
 
-        Only whole shards are given out, until the last one, which may be short.
+        Workers get only whole shards, until the last one, which may be short.
 
         Raises:
             ValueError: the queue does not grow, has already ended, or already has more samples.

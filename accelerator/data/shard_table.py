@@ -25,10 +25,9 @@ _HUGE = 1 << 62
 class ShardTable:
     """One queue of shards, which any number of holders take and do.
 
-    A shard is identified by its epoch and its number, which is its place in the order of that
-    epoch. Numbers are given out in order. All shards below the next number are therefore done,
-    except for the few that are taken or were given back: neither memory nor a position grows with
-    the data.
+    A shard is identified by its epoch and its number, which is its place in the order of the epoch.
+    Numbers are given out in order. All shards below the next number are therefore done, except for
+    the few that are taken or were given back: neither memory nor a position grows with the data.
 
     An epoch begins when all shards of the one before it are done.
 

@@ -77,7 +77,7 @@ def nearest(
 ) -> tuple[Nic, ...]:
     """Return the cards that are nearest to a device, in order of name.
 
-    Nearest means the fewest bridges between, then the same NUMA node. If any card is active,
+    Nearest means the fewest bridges between, then an equal NUMA node. If any card is active,
     inactive ones are ignored.
     """
     fitting = [nic for nic in nics if nic.kind == kind]
@@ -88,7 +88,7 @@ def nearest(
 
 
 def assign(nics: Sequence[Nic], functions: Sequence[pci.Function]) -> tuple[Nic | None, ...]:
-    """Return the nearest NIC with verbs for the device of each worker; None if there is none.
+    """Return the nearest NIC with verbs for the device of each worker, or None.
 
     Workers that are equally near to several NICs are spread over them evenly.
     """
@@ -106,9 +106,9 @@ def assign(nics: Sequence[Nic], functions: Sequence[pci.Function]) -> tuple[Nic 
 def variables(nic: Nic, siblings: Iterable[Nic | None] = ()) -> dict[str, str]:
     """Return the variables that keep a worker's UCX and NCCL on a NIC; {} if it has no verbs.
 
-    NCCL needs the same list in all processes of a machine, or it fails to build its rings
-    (https://github.com/NVIDIA/nccl/issues/1478); it uses the nearest NIC of the list by itself. So
-    the list also has the NICs of the `siblings`, which `assign` gave to this machine's workers.
+    NCCL needs equal lists in all processes of a machine, or it fails to build its rings
+    (https://github.com/NVIDIA/nccl/issues/1478); it chooses the nearest NIC of the list. So the
+    list also has the NICs of the `siblings`, which `assign` gave to this machine's workers.
     Sources: NCCL_IB_HCA in NCCL's user guide, UCX_NET_DEVICES in UCX's FAQ.
     """
     own = _ports(nic)

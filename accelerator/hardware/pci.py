@@ -49,7 +49,7 @@ def functions(root: str = "/", vendor: int | None = None) -> tuple[Function, ...
 
 
 def function(address: str, root: str = "/") -> Function | None:
-    """Return the function at an address (a domain may have eight digits), None if there is none."""
+    """Return the function at an address (a domain may have eight digits), or None."""
     folder = os.path.join(root, "sys/bus/pci/devices", normal(address))
     kind = _number(f"{folder}/class")
     if kind is None:
@@ -91,7 +91,7 @@ def _path(folder: str) -> Iterator[str]:
 
 
 def _number(path: str) -> int | None:
-    """Return the number in a file of sysfs (`-1`, `17`, `0x10de`); None if there is none."""
+    """Return the number in a file of sysfs (`-1`, `17`, `0x10de`), or None."""
     try:
         return int(sysfs.text(path), 0)
     except ValueError:

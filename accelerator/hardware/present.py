@@ -1,7 +1,7 @@
 """The devices of one vendor that this machine has, according to its device files.
 
-In a container, `/dev` has the devices that were given to it, and `/sys` those of the whole machine.
-The files of `/dev` are therefore counted, and `/sys` shows the kind of each.
+In a container, `/dev` has only the container's devices, and `/sys` the whole machine's. The files
+of `/dev` are therefore counted, and `/sys` shows the kind of each.
 """
 
 from __future__ import annotations

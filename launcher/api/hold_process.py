@@ -1,7 +1,7 @@
 """The process behind a fleet of a Python program: a hold that ends with the program.
 
-It first receives the nodes to hold. Then it serves requests: of its program over the socket that it
-was given, and, over a new socket for every run, of commands such as `dsrun --on`.
+It first receives the nodes to hold. Then it serves requests: from its program over the inherited
+socket, and from commands such as `dsrun --on`, over a new socket for every run.
 """
 
 from __future__ import annotations

@@ -44,11 +44,11 @@ more the program leaves the runner."""
 class Job:
     """A job: a script, or calls of a function, on the nodes of this launch.
 
-    It runs in a process of its own, whatever this program does meanwhile. What it prints is read,
-    and printed here, while this program waits for it: in `wait`, `results`, `events`, `stacks`,
-    `done` or with `await`. The ranks wait when much output is unread. The job is stopped when this
-    program ends, and when the `with` block of the job is left. A Job is for one thread at a time;
-    `stop` and `signal` may be called from others.
+    It runs in a separate process, even while this program does something else. Its output is read,
+    and printed here, while this program waits for the job: in `wait`, `results`, `events`,
+    `stacks`, `done` or with `await`. The ranks wait when much output is unread. The job is stopped
+    when this program ends, and when the `with` block of the job is left. A Job is for one thread at
+    a time; only `stop` and `signal` may be called from other threads.
 
     Attributes:
         id: the job's id.
@@ -149,8 +149,8 @@ class Job:
     def exceptions(self, timeout: float | None = None, role: str = "") -> dict[int, BaseException]:
         """Wait for the end of the job; return the errors of failed ranks, by rank.
 
-        Each is the exception of its function, or a RankError if there is none. Raises as `wait`,
-        and KeyError as `results`.
+        Each is the exception of its function, or else a RankError. Raises as `wait`, and KeyError
+        as `results`.
         """
         outcomes = self._outcomes[self._known(role)]
         return outcomes.exceptions(self._of_role(self.wait(timeout), role))

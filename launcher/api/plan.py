@@ -73,7 +73,7 @@ def plan(
 
 @contextmanager
 def as_launch_error(argv: Sequence[str]) -> Iterator[None]:
-    """Turn the errors of planning a command line into those of a program, with equal messages."""
+    """Turn errors of planning a command line into a program's errors, with equal messages."""
     try:
         yield
     except DsrunError as error:

@@ -53,7 +53,6 @@ class Role:
         self.options = options
 
     def __repr__(self) -> str:
-        """Return the role as an expression."""
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
         return f"Role({self.name!r}, {self.target!r}, {self.args!r}{options})"
 

@@ -1,8 +1,8 @@
 """The process behind a job of a Python program: a runner that has a socket instead of a terminal.
 
-The program may have threads, signal handlers, an event loop of its own, and many jobs; a runner
-needs a process for itself. The two speak the local control protocol (`control/local`). When the
-program ends, however it does, the socket is closed, and the job is stopped.
+The program may have threads, signal handlers, an event loop, and many jobs; a runner needs a
+process for itself. The two speak the local control protocol (`control/local`). When the program
+ends, for whatever reason, the socket is closed, and the job is stopped.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Service:
             self._loop.run()
 
     def close(self) -> None:
-        """Stop the job, if there is one, because the program has gone."""
+        """Stop the job, if any, because the program has ended."""
         if self.gone:
             return
         self.gone = True
@@ -84,7 +84,6 @@ class Service:
             self._loop.stop()
 
     def _conduct(self, caller: LocalCaller, request: Message) -> Ending:
-        """Run the job to its end."""
         from ..head.job.start import backend_for, prepare
 
         spec, roles = _decoded(request)

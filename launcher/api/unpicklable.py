@@ -89,6 +89,6 @@ def _of_function(words: str, function: types.FunctionType) -> Iterator[Part]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Return the names that code uses, including those of nested code."""
+    """Return the names that code, and nested code, uses."""
     inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
     return {*code.co_names}.union(*map(_names, inner))

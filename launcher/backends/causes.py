@@ -285,7 +285,7 @@ def _bug(errors: str) -> str:
 
 
 def _known(code: int, text: str, tried: Attempt, last: str) -> str:
-    """Return the cause that the tables have, or ""."""
+    """Return the cause in the tables, or ""."""
     cause = _listed(ACCOUNTS, text, tried, last)
     if not cause and code in SHELL_CODES:
         return _filled(SHELL_CODES[code], tried) + last
@@ -293,7 +293,6 @@ def _known(code: int, text: str, tried: Attempt, last: str) -> str:
 
 
 def _listed(table: Sequence[tuple[str, str]], text: str, tried: Attempt, last: str) -> str:
-    """Return the first cause of a table, or ""."""
     for pattern, words in table:
         match = re.search(pattern, text, re.MULTILINE)
         if match:

@@ -2,7 +2,7 @@
 
 The runner has loaded half of the modules that a node launcher needs, and starting an interpreter
 takes longer than loading the rest. The fork restores the state that an exec would leave, then runs
-the node command. Its signals, descriptors and line in `ps` are those of a started
+the node command. Its signals, descriptors and line in `ps` are as after the start of an
 interpreter.
 """
 

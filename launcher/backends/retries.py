@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 30.0
-"""Seconds after which a host that keeps dropping connections is given up."""
+"""Seconds until the runner gives up a host that keeps dropping connections."""
 
 
 class Retries:

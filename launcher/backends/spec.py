@@ -46,9 +46,9 @@ class Automatic(NamedTuple):
         place: the number by which backends are ordered.
         words: the reason for the choice; "{why_not}" is the reason against the previous backend.
         program: a program that must be on PATH; "" for none.
-        against: returns the reason against the backend, "" if there is none.
+        against: returns the reason against the backend, or "".
         install: a package to install if no backend can be used.
-        noted: whether the user is told of the choice.
+        noted: whether a line tells the user the choice.
     """
 
     place: int

@@ -36,7 +36,7 @@ DEEPSPEED = (
 
 
 def whole(word: str) -> str:
-    """Return the option with this prefix; "" if there is none, or more than one.
+    """Return the only option with this prefix, or "".
 
     Args:
         word: the prefix as typed, without a value: `--nproc-per`.
@@ -50,5 +50,4 @@ def whole(word: str) -> str:
 
 
 def _begun(start: str, names: Iterable[str]) -> set[str]:
-    """Return the options that begin so."""
     return {name.replace("-", "_") for name in names if name.startswith(start)}

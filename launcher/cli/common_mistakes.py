@@ -148,7 +148,6 @@ def notes(program: Program, given: Collection[str]) -> list[str]:
 
 
 def _compiles(path: str) -> bool:
-    """Return whether Python can compile a file."""
     try:
         with open(path, "rb") as file:
             compile(file.read(), path, "exec")

@@ -1,7 +1,7 @@
 """Configuration files: options that a site, a person or a project sets once, in TOML.
 
-A file has tables `[default]` and `[profile.NAME]`. Every table of a file is checked, including
-those of profiles that are not chosen.
+A file has tables `[default]` and `[profile.NAME]`. Every table of a file is checked, even the
+tables of other profiles than the chosen one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RIVALS = (
     ("quiet", "log_level"),
     ("bind_cores_to_rank", "bind_to", "numa_binding"),
 )
-"""Options that contradict each other: one displaces the others of lower precedence."""
+"""Options that contradict each other: an option displaces its rivals of lower precedence."""
 
 
 class Config(NamedTuple):

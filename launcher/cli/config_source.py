@@ -95,7 +95,7 @@ def is_shared(path: str, status: os.stat_result) -> bool:
 
 
 def _is_private(path: str, group: int) -> bool:
-    """Return whether a group that may change a file is known to have no other members.
+    """Return whether a group that may change a file certainly has no other members.
 
     A primary group not named after its user may have many users, whom a directory service need
     not list.

@@ -372,7 +372,7 @@ def take(
 def repeated(
     typed: Mapping[str, Sequence[str]], names: Mapping[str, tuple[str, Option]]
 ) -> list[str]:
-    """Return a message for each option that has several values, of which only one counts.
+    """Return a message for each repeated option that only takes one value.
 
     Args:
         typed: all values of each option.
@@ -420,7 +420,6 @@ def _unknown(
 
 
 def _close(key: str, names: Iterable[str]) -> list[str]:
-    """Return the names that may be meant by an unknown option."""
     near = nearest(key, [*names, "help", "version"])
     begun = [name for name in names if len(key) > 2 and name.startswith(key)]
     row = all_options().get(near)
@@ -434,7 +433,7 @@ def key_of(shown: str) -> str:
 
 
 def nearest(key: str, names: Iterable[str]) -> str:
-    """Return the name that a similar word probably means, "" if there is none."""
+    """Return the name that a similar word probably means, or ""."""
     import difflib
 
     known = [name for name in names if name[0] != "-"]

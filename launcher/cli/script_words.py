@@ -57,7 +57,7 @@ def _reads(option: str) -> bool:
 
 
 def unquoted(taken: tuple[str, str], program: Sequence[str], folder: str) -> str:
-    """Return the option with its value in quotes, if words before the script may be part of it."""
+    """Return the option with its value in quotes, if it may include words before the script."""
     option, value = taken
     for at, word in enumerate(program):
         if at and os.path.isfile(os.path.join(folder, word)):
@@ -108,7 +108,7 @@ def _other(script: str) -> str:
 
 
 def _similar(script: str, folder: str) -> str:
-    """Return the file with a name similar to that of a script; "" for none."""
+    """Return the file with a name similar to the script's, or ""."""
     inner, name = os.path.split(script)
     module = script.replace(".", "/") + ".py"
     if "/" not in script and "." in script and os.path.isfile(os.path.join(folder, module)):

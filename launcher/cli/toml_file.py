@@ -158,7 +158,7 @@ def setting(
 
 
 def meant(key: str, names: Iterable[str]) -> str:
-    """Return a hint at the name most similar to a key; "" if there is none."""
+    """Return a hint at the name most similar to a key, or ""."""
     close = nearest(key, names)
     return f" (did you mean {one_line(close)}?)" if close else ""
 
@@ -213,9 +213,9 @@ _SETTING = re.compile(rf"[ \t]*{_KEY}[ \t]*=")
 
 
 def lines_of(text: str) -> Lines:
-    """Return the line of every table and key that has a line of its own.
+    """Return the line of every table and of every key that begins a line.
 
-    A table without such a line has the line of its first inner table. The third table of an array
+    A table without a header has the line of its first inner table. The third table of an array
     `role` is `("role", "2")`.
     """
     found: Lines = {}

@@ -179,7 +179,7 @@ def _string(place: ErrorPlace) -> tuple[int, str] | None:
 
 
 def _characters(place: ErrorPlace) -> tuple[int, str] | None:
-    """Look for characters that resemble those of TOML, or are invisible."""
+    """Look for invisible characters, and for those similar to TOML's."""
     found = next((one for one in place.line if one in QUOTES), "")
     if found:
         return place.number, f"{found} is not a quote in TOML; write \" or '"

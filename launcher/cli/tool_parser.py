@@ -21,7 +21,7 @@ class ToolCommand(NamedTuple):
     """One parsed command line.
 
     Attributes:
-        own: the value of each of its own options, given or default.
+        own: the value, given or default, of each option that only this command has.
         options: the options shared with dsrun.
         given: names of the options that the user set, on the command line or by a variable.
         rest: the words that are not options.

@@ -78,7 +78,6 @@ def distrust(project: ConfigSource, file: File, environ: Mapping[str, str]) -> s
 
 
 def _named(environ: Mapping[str, str]) -> set[str]:
-    """Return the folders that the variable names."""
     names = [one for one in environ.get(VARIABLE, "").split(":") if one]
     for one in names:
         if not os.path.isabs(one):
@@ -89,7 +88,7 @@ def _named(environ: Mapping[str, str]) -> set[str]:
 
 
 def _digest(path: str, file: File) -> str:
-    """Return a hash of where a file really is, and of all in it that needs trust."""
+    """Return a hash of a file's real path and of all its settings that need trust."""
     settings = [(profile, one.name, one.value) for profile, one in guarded(file)]
     settings.sort(key=lambda one: one[:2])  # of two names of an option the last one counts
     text = json.dumps([os.path.realpath(path), settings])

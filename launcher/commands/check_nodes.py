@@ -1,4 +1,4 @@
-"""The nodes of dsrun-check: from a fleet of its own, or from a hold."""
+"""The nodes of dsrun-check: from a separate fleet, or from a hold."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LoopWait:
         """Call `begin` with a function to call at its end, and wait for that call.
 
         Raises:
-            Ended: a signal has come before.
+            Ended: a signal has arrived earlier.
         """
         begin(self._finish)
         self.loop.run()
@@ -145,7 +145,7 @@ def connect(
 
     Raises:
         DsrunError: the runner cannot listen for node launchers.
-        Ended: a signal has come before.
+        Ended: a signal has arrived earlier.
     """
     job, start = prepared.job, prepared.start
     names = [node.host.name for node in job.plan.nodes]
@@ -189,7 +189,6 @@ def _dial(
 
 
 def _close(fleet: NodeFleet) -> None:
-    """Make all node launchers exit."""
     from ..control.messages import SessionEnd
 
     fleet.close(SessionEnd(0, ""))

@@ -51,7 +51,7 @@ def offered(kinds: str, typed: str, before: Sequence[str]) -> list[str]:
     Args:
         kinds: the kinds of values, joined by commas; unknown ones have none.
         typed: the word as far as typed.
-        before: the words between the command and it, as the shell has them.
+        before: the words between the command and `typed`, in the shell's form.
     """
     known = dict[str, None]()
     for kind in kinds.split(","):
@@ -86,7 +86,6 @@ def _running(kind: str, _before: Sequence[str]) -> Iterator[str]:
 
 
 def _programs(_before: Sequence[str]) -> Iterator[str]:
-    """Yield the programs of running jobs."""
     from .job_names import places
     from .job_read import read
 
@@ -136,7 +135,7 @@ def _profiles(_before: Sequence[str]) -> Iterator[str]:
 
 
 def _hosts(before: Sequence[str]) -> Iterator[str]:
-    """Yield the typed hosts, or those of the hostfile that is typed or set."""
+    """Yield the typed hosts, or the hosts of the typed or set hostfile."""
     from ..common import files
     from ..resources.hostfile import parse_hostfile, parse_hosts
 

@@ -27,7 +27,7 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the command everywhere."""
 
 BROKEN = StopCause("stopped: nobody reads its output", 128 + signal.SIGPIPE)
-"""The cause of a stop when the reader of our output has gone."""
+"""The cause of a stop when nobody reads our output any longer."""
 
 
 def execute(command: ToolCommand) -> int:

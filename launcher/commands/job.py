@@ -295,7 +295,6 @@ def _scale(given: JobCommand) -> int:
 
 
 def _done(given: JobCommand, place: NamedSocket, words: str) -> int:
-    """Print the action that was taken."""
     if given.json:
         import json
 
@@ -310,7 +309,6 @@ def _done(given: JobCommand, place: NamedSocket, words: str) -> int:
 
 
 def _restart(given: JobCommand) -> int:
-    """Start a role again."""
     if not given.own["role"]:
         raise UsageError("dsrun-job restart: --role NAME is missing; name the role to start again")
     place = _job(given, given.words)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KEPT = "ended job"
-"""The kind of a job that does not run, of which only the folder exists."""
+"""The kind of a job that does not run and has left its folder."""
 
 
 class KeptJob(NamedTuple):

@@ -84,7 +84,7 @@ def by_program(
     known: Sequence[NamedSocket],
     programs: Callable[[Sequence[NamedSocket]], dict[str, str]],
 ) -> str:
-    """Return the job whose program a word names; the word itself if there is none.
+    """Return the job whose program a word names, else the word itself.
 
     Args:
         verb: the action on the job; "" for an action that changes nothing.

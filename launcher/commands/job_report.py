@@ -123,7 +123,6 @@ def _ended(folder: JobFolder) -> RunningReport:
 
 
 def _about(folder: JobFolder) -> PictureHead:
-    """Return the description of a detached job."""
     about = folder.about
     return PictureHead(about.program, about.version, about.since)
 

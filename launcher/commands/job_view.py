@@ -193,7 +193,7 @@ def _devices(devices: Sequence[DeviceUsage]) -> str:
 
 
 def _is_unread(devices: Sequence[DeviceUsage]) -> bool:
-    """Return whether a node knows only of the existence of its devices."""
+    """Return whether a node has no figures of its devices."""
     return bool(devices) and not any(one.total for one in devices)
 
 

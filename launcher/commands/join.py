@@ -1,4 +1,4 @@
-"""Join the job of node 0, which runs the same command (--no_ssh)."""
+"""Join the job of node 0: one command runs on every node (--no_ssh)."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _detached(given: RolesCommand, argv: Sequence[str]) -> int:
 
 
 def _start(given: RolesCommand, argv: Sequence[str], parent: Parent | None = None) -> int:
-    """Run a job; `parent` is told when a detached job runs."""
+    """Run a job; report to `parent` when a detached job runs."""
     options = given.job.options
     from . import salloc
 

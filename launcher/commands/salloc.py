@@ -70,7 +70,7 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
 
 
 def shown(argv: Sequence[str], options: Options) -> str:
-    """Return the dry run: only the command, as hosts and ranks are known in the allocation."""
+    """Return the dry run, only the command: hosts and ranks depend on the allocation."""
     if options.json:
         from ..planning.dry_run import allocation_json
 
@@ -179,7 +179,7 @@ def _tool(path: str) -> str:
 
 
 def _find(name: str, path: str) -> str:
-    """Return the path of a program of Slurm; "" if there is none."""
+    """Return the path of a program of Slurm, or ""."""
     folder = _folder(path)
     whole = os.path.abspath(folder)
     folders = [os.path.join(whole, "bin"), whole] if folder else executable.own_folders()

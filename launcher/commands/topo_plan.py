@@ -164,7 +164,6 @@ def _nic(nic: Nic) -> str:
 
 
 def _bound(owned: WorkerDevices, plan: BindingPlan) -> NodeBindings:
-    """Return the binding that each worker would have."""
     unbound = owned.bound(dict.fromkeys(range(len(owned.numa_nodes)), 0), 0)
     shares = [(format_cpus(one.cpus), _memory(one)) for one in plan.bindings]
     return unbound._replace(workers=placed(unbound.workers, shares)) if shares else unbound

@@ -41,10 +41,10 @@ def account() -> Account:
 
 
 def at_home(option: str, path: str) -> str:
-    """Return a path with the home folder in place of a leading `~` or `~user`, as a shell does.
+    """Return a path with a leading `~` or `~user` replaced by the home folder, like a shell.
 
     Raises:
-        UsageError: this user has no home folder, or there is no such user.
+        UsageError: this user has no home folder, or the named user does not exist.
     """
     first, slash, rest = path.partition("/")
     if not first.startswith("~"):

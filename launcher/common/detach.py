@@ -74,10 +74,10 @@ class Parent:
 
 
 def detached(program: Callable[[Parent], int], *, hands_over: bool = False) -> int:
-    """Run a program in its own session; return once it has left this process, or has ended.
+    """Run a program in its own session; return after it has detached from this process or ended.
 
     This returns in both processes: in the child the result or exception of the program, in the
-    parent the exit code for the command.
+        parent the exit code for the command.
 
     Args:
         program: called with the parent.

@@ -22,7 +22,6 @@ class EventQueue:
     """A queue of calls that wait for each other."""
 
     def __init__(self) -> None:
-        """Start without calls."""
         self._waiting: deque[Callable[[], object]] = deque()
         self._busy = False
 
@@ -55,7 +54,6 @@ class Outbox:
     """
 
     def __init__(self) -> None:
-        """Start without calls."""
         self._calls: deque[tuple[bool, Callable[[], object]]] = deque()
         self._actions: deque[Callable[[], object]] = deque()
 

@@ -32,7 +32,7 @@ ELF = b"\x7fELF"
 
 
 def find(name: str, folders: Iterable[str] | None = None) -> str:
-    """Return the absolute path of a program that this user can execute, "" if there is none.
+    """Return the absolute path of a program that this user can execute, or "".
 
     All programs that dsrun itself needs are found here. Anybody may be able to write to the current
     folder, to the folder of a worker's program, and to folders on a worker's PATH, so none of these
@@ -60,7 +60,7 @@ def located(name: str) -> str:
 
 
 def own_folders(*pythons: str) -> list[str]:
-    """Return the folders of dsrun's PATH, then those of these interpreters and of dsrun itself.
+    """Return dsrun's PATH, then the folders of these interpreters and of dsrun itself.
 
     Relative and empty entries of PATH are left out: a shell would look them up in the current
     folder (execvp(3)).
@@ -81,7 +81,7 @@ def _runs(path: str) -> bool:
 
 
 def fault(path: str) -> str:
-    """Return why this user cannot execute a file, "" if no reason is known."""
+    """Return why this user cannot execute a file, or "" without a clear reason."""
     if not os.path.exists(path):
         from .access import absence
 

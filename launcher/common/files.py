@@ -94,7 +94,7 @@ def home() -> str:
 
 
 def login_folder() -> str:
-    """Return the folder in which a login starts: the home folder, or `/` if there is none."""
+    """Return the folder of a fresh login: the home folder, or `/` if that is missing."""
     folder = home()
     return folder if folder and system.access(folder, os.X_OK) else "/"
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "dsrun: "
-"""The prefix of dsrun's configurations: each job replaces those of the previous one."""
+"""The prefix of dsrun's configurations, which each job replaces."""
 
 
 def read(option: str, path: str) -> dict[str, Any]:
-    """Return the content of a launch.json, {} if there is none yet.
+    """Return the content of a launch.json, {} if it does not exist.
 
     Raises:
         UsageError: the file cannot be written, or only with a loss of content.

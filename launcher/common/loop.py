@@ -53,7 +53,6 @@ class Timers:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Start without timers."""
         self.clock = clock
         self._heap: list[tuple[float, int, Timer]] = []
         self._count = 0
@@ -66,7 +65,6 @@ class Timers:
         return timer
 
     def __len__(self) -> int:
-        """Return the number of timers."""
         return sum(timer.call is not None for _, _, timer in self._heap)
 
     def postpone(self, seconds: float) -> None:
@@ -75,7 +73,7 @@ class Timers:
 
     @property
     def due(self) -> float | None:
-        """The time of the next timer; None if there is none."""
+        """The time of the next timer; None without timers."""
         while self._heap and self._heap[0][2].call is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

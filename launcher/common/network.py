@@ -125,8 +125,8 @@ def interface_of(address: str) -> str:
 def interfaces() -> tuple[tuple[str, str], ...]:
     """Return name and first address of every interface that is up, without loopback.
 
-    The order is that of getifaddrs(3): first interfaces with an IPv4 address, then those that only
-    have a global IPv6 address.
+    The order is getifaddrs(3)'s: first interfaces with an IPv4 address, then the others with a
+    global IPv6 address.
     """
     with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         names = [name for _, name in system.if_nameindex() if _is_up(probe, name)]

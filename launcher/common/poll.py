@@ -24,7 +24,7 @@ def ready(fds: Iterable[int], seconds: float | None, event: int = READ) -> list[
 
     Args:
         fds: the descriptors.
-        seconds: the time to wait; None for no limit, 0 for not at all.
+        seconds: the time to wait; None for no limit, 0 for no wait.
         event: `READ` or `WRITE`.
     """
     poll = system.poll()

@@ -23,7 +23,7 @@ LINK_FAULT = "is a link, not a folder"
 
 
 def cache_root(environ: Mapping[str, str]) -> str:
-    """Return the user's folder for caches; in a container, that of its host, if it is mounted."""
+    """Return the user's folder for caches; in a container, the host's folder, if it is mounted."""
     if host := environ.get("DSRUN_CACHE", ""):
         return host
     return xdg_folder(environ, "XDG_CACHE_HOME", ".cache")

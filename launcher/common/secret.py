@@ -18,7 +18,7 @@ WARNING = (
 
 
 def shared_secret(token_file: str | None) -> str:
-    """Return the secret in the file or, without one, in DSRUN_TOKEN; "" if there is none.
+    """Return the secret in the file or, without a file, in DSRUN_TOKEN, or "".
 
     Raises:
         UsageError: the file cannot be read, or other users can read it.

@@ -2,9 +2,9 @@
 
 The modules that run in simulated worlds (`tests/simulation`) make all system calls here: on
 descriptors, sockets, processes, signals, clocks, files and threads. Each name is the function with
-that name in Python's library, or the one that its comment names; this module decides nothing.
-Constants and functions without effects (`os.path.join`, `signal.SIGTERM`) do not belong here. `use`
-replaces this system by another one.
+that name in Python's library, or the one in its comment; this module decides nothing. Constants and
+functions without effects (`os.path.join`, `signal.SIGTERM`) do not belong here. `use` replaces the
+system.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def read_json(data: bytes | bytearray | str, pairs: Pairs | None = None) -> Any:
             counts.
 
     Raises:
-        ValueError: the document is not valid; a JSONDecodeError if it is not JSON at all.
+        ValueError: the document is invalid; a JSONDecodeError if it is no JSON.
     """
     text = data if isinstance(data, str) else data.decode()
     try:

@@ -1,8 +1,8 @@
 """The part that all boundaries share. A boundary is the one place where data of a kind comes in.
 
-A reader reports invalid data by an exception of its own. Any other exception is a bug of dsrun that
-outsiders can trigger. The boundary then also refuses the data, which affects only the sender, and
-reports the bug here, where it is not hidden.
+A reader reports invalid data by its own kind of exception. Any other exception is a bug of dsrun
+that outsiders can trigger. The boundary then also refuses the data, which affects only the sender,
+and reports the bug here, where it is not hidden.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class RankStatus(NamedTuple):
         since: the time of its start, in seconds since 1970; 0 if it does not run.
         code: the exit code, or minus the number of the signal that ended it; None while it runs.
         last: the latest line of its output.
-        slow: the reason why the others wait for it, if --warn_slow was given: quota, cpu, disk,
-            work, network, behind; "" if they do not.
+        slow: why the other ranks wait for it, with --warn_slow: quota, cpu, disk, work, network,
+            behind; "" if they do not wait.
     """
 
     rank: Rank

@@ -103,7 +103,6 @@ class LocalStream(FrameStream):
     """Frames over a connected unix socket, which can also pass descriptors (SCM_RIGHTS)."""
 
     def __init__(self, line: socket) -> None:
-        """Take over a connected socket."""
         self._socket = line
         self._passing: tuple[int, ...] = ()
         self._arrived: list[int] = []

@@ -69,7 +69,6 @@ class LocalClient:
     """
 
     def __init__(self, line: socket) -> None:
-        """Take over a connected socket."""
         self.pid = local.pid_behind(line)
         self.common: Message = {}
         self._line = local.LocalStream(line)
@@ -119,7 +118,7 @@ class LocalClient:
         """Send a request, wait for its answer and return it; other frames are kept.
 
         Raises:
-            DsrunError: the answer is an error; the class and the exit code are those of the server.
+            DsrunError: the answer is an error; the class and the exit code are the server's.
             LostError: the server is gone, or does not answer in time.
         """
         return self.answer(self.send(message, fds), seconds)
@@ -159,10 +158,10 @@ class LocalClient:
             self._arrived += arrived
 
     def receive(self) -> list[ArrivedFrame] | None:
-        """Return frames that have arrived, without waiting; None once the server has gone.
+        """Return the frames received so far, without waiting; None after the end of the server.
 
         Raises:
-            LostError: invalid data has arrived.
+            LostError: invalid data was received.
         """
         kept, self._arrived = self._arrived, []
         try:
@@ -177,7 +176,7 @@ def checked(answer: Message) -> Message:
     """Return an answer, or raise the error in it.
 
     Raises:
-        DsrunError: the answer is an error; class and exit code are those of the server.
+        DsrunError: the answer is an error; class and exit code are the server's.
     """
     if answer.get("ok") is True:
         return answer
@@ -189,7 +188,7 @@ def checked(answer: Message) -> Message:
 
 
 def connect(kind: str, name: str, seconds: float = PATIENCE) -> LocalClient | None:
-    """Connect to a runner or a hold of this user; return None if there is none."""
+    """Connect to a runner or a hold of this user; return None if it does not run."""
     if not local.is_name(name):
         return None
     found = _connect_all(kind, [name], seconds)

@@ -111,7 +111,7 @@ class NodeJob(NamedTuple):
 
     @property
     def hooked(self) -> bool:
-        """Whether the workers run Python and prepare to report where they are in their code."""
+        """True if the workers run Python and prepare to report where they are in their code."""
         return self.watch.hook and not self.program.no_python
 
     @property

@@ -21,7 +21,7 @@ class Network(NamedTuple):
     """A field of HELLO: the network interfaces of a node, and the address where others can try it.
 
     Attributes:
-        port: the port on which the node listens at all addresses until START; in an elastic job,
+        port: the port on which the node listens, on every address, until START; in an elastic job,
             for the whole run.
         token: 32 characters that only this node, the runner and the nodes that dial it know. A
             caller sends the first half, and gets the second half if it has reached this node.

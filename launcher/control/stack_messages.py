@@ -37,14 +37,14 @@ class ProcessState(NamedTuple):
 
     Attributes:
         pid: its own.
-        parent: the process that has started it; the node launcher's for the worker itself.
+        parent: its parent process; the node launcher for the worker itself.
         command: its command line, shortened.
         state: the kernel's letter (proc(5)): R, S, D, T, t, Z.
-        waits_in: the kernel function in which it waits (/proc/PID/wchan), "" if not known.
-        source: the reader of its stacks: `py-spy`, `faulthandler`, `worker` (a thread of its own),
-            or "" for none.
+        waits_in: the kernel function in which it waits (/proc/PID/wchan), "" if unknown.
+        source: the reader of its stacks: `py-spy`, `faulthandler`, `worker` (a thread in it), or ""
+            for none.
         problem: why there are no stacks, in words, or "".
-        holder: the process that holds the file lock for which it waits, 0 if that is not known.
+        holder: the process that holds the file lock for which it waits, 0 if unknown.
     """
 
     rank: Rank
@@ -63,9 +63,9 @@ class ThreadStack(NamedTuple):
 
     Attributes:
         pid: its process.
-        name: the thread's name, "" if not known.
+        name: the thread's name, "" if unknown.
         main: whether it is the process's main thread.
-        active: whether it is known to run, or to hold the interpreter's lock (GIL).
+        active: whether it certainly runs, or holds the interpreter's lock (GIL).
         frames: the innermost first, each as `function (file:line)`; file is a whole path. A native
             frame is `function (library)`.
     """

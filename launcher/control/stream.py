@@ -29,7 +29,7 @@ class FrameStream:
 
     Attributes:
         spoke: whether the other end has given a sign of life; False only for a session at first.
-        begun: the start of the session, on the loop's clock, if later than that of the stream.
+        begun: the start of the session, on the loop's clock, if later than the stream's start.
         noise, errors: the session's output, on its two streams, before the first sign of life.
     """
 

@@ -91,7 +91,7 @@ def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple
 
     Args:
         addresses: the addresses of the runner, in the order to try.
-        port: the runner's port, at all addresses.
+        port: the runner's port, on every address.
         pin: SHA-256 of the runner's certificate in hex; "" if the runner is verified in another
             way.
         seconds: timeout for each address.

@@ -1,7 +1,7 @@
 """Check the block `elasticity` of a DeepSpeed config. Pure.
 
-Its keys and defaults are those of DeepSpeed's documentation ("Elastic Training Config" in the
-config reference), up to DeepSpeed 0.19.7; 0.19.8 has removed the block.
+Keys and defaults are from DeepSpeed's documentation ("Elastic Training Config" in the config
+reference), up to DeepSpeed 0.19.7; 0.19.8 has removed the block.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..specs.job import JobSpec
 
 TORCHRUN_POLICIES = {"node": "numa", "socket": "socket", "exclusive": "exclusive"}
-"""torchrun's names of policies (`--numa_binding`) that differ from those of `--bind_to`."""
+"""torchrun's names of policies (`--numa_binding`), where different from `--bind_to`'s."""
 
 
 def plan(options: Options, spec: JobSpec) -> JobSpec:

@@ -40,8 +40,8 @@ HOST = "HOST"
 def as_json(spec: JobSpec, commands: Sequence[StartCommand]) -> str:
     """Return the job as one JSON object; `world_size` is null while a node's slots are unknown.
 
-    With a `rendezvous` ranks are counted from 0 on this machine, and with that of several nodes it
-    is null as well: torch assigns the real ones later.
+    With a `rendezvous`, ranks are counted from 0 on this machine; if it joins several nodes,
+    `world_size` is null as well: torch assigns the real ranks later.
     """
     return json.dumps(versioned("dry_run", fields(spec, commands)))
 

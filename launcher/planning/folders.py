@@ -73,7 +73,7 @@ def own_fits(environ: Mapping[str, str]) -> bool:
 def active(environ: Mapping[str, str]) -> list[str]:
     """Return the variables that name an active environment; the first on PATH comes first.
 
-    An environment may be activated within another one; the last activated comes first on PATH.
+    Environments may be activated one within the other; the last activated comes first on PATH.
     """
     path = environ.get("PATH", "").split(os.pathsep)
     places = {
@@ -101,7 +101,7 @@ def is_same(one: str, other: str) -> bool:
 def _has_torch() -> bool:
     """Return whether dsrun's own Python has torch, without the seconds that an import would take.
 
-    PYTHONPATH is ignored: it is for the workers, on whichever Python they run.
+    PYTHONPATH is ignored: it is for the workers, which may run on a different Python.
     """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     prefix = os.path.dirname(os.path.dirname(sys.executable))

@@ -1,4 +1,4 @@
-"""Select the hosts, and find this node's rank if the same command runs on every node."""
+"""Select the hosts, and find this node's rank if one command runs on every node."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _num_nodes(options: Options, known: int) -> int | None:
 
 
 def by_rank(options: Options) -> bool:
-    """Return whether the same command runs on every node: --no_ssh, or torchrun's static form."""
+    """Return whether one command runs on every node: --no_ssh, or torchrun's static form."""
     return options.no_ssh or (
         options.nnodes is not None and options.node_rank is not None and not options.host
     )
@@ -117,7 +117,7 @@ def _check_named(options: Options, inventory: source.HostSource) -> None:
 
 
 def nodes_by_rank(command: Command, hosts: list[Host]) -> tuple[list[Host], bool]:
-    """Return the nodes, and whether the same command runs on every node (--no_ssh).
+    """Return the nodes, and whether one command runs on every node (--no_ssh).
 
     In that case hosts need no names: they are called node-0, node-1, ... up to --nnodes.
 

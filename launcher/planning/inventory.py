@@ -32,7 +32,7 @@ def find_hosts(options: Options) -> HostSource:
     """Return the hosts that may take part.
 
     Raises:
-        UsageError: two sources are given, or the given one cannot be read.
+        UsageError: there are two sources, or the source cannot be read.
     """
     _check(options)
     if options.standalone:
@@ -42,7 +42,7 @@ def find_hosts(options: Options) -> HostSource:
 
 
 def _named(options: Options) -> HostSource | None:
-    """Return the hosts of the source that the user names; None if there is none."""
+    """Return the hosts of the source that the user names, or None."""
     if options.host is not None:
         from ..resources.hostfile import parse_hosts
 
@@ -100,7 +100,7 @@ def watched(options: Options) -> str:
 
 
 def _check(options: Options) -> None:
-    """Check that at most one source is given, and that --watch_hostfile has a hostfile."""
+    """Check that the user names one source at most, and with --watch_hostfile a hostfile."""
     named = [
         f"--{name}"
         for name in ("host", "hostfile", "host_discovery_script")

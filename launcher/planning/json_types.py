@@ -31,11 +31,11 @@ class NodeJson(TypedDict):
 
     Attributes:
         node_rank: rank of the node, from 0.
-        host: name of the host, as it was given.
+        host: name of the host, as listed.
         first_rank: rank in the job of the worker with local rank 0; None while the slots of an
-            earlier node are not known.
+            earlier node are unknown.
         devices: the device of each worker, in the order of local ranks: its index on the node, or
-            its id; None while its slots are not known.
+            its id; None while its slots are unknown.
         python: the workers' Python: a path, or a name that is searched on PATH there; None if only
             the node knows it (--venv_script), or the workers run on none (--no_python).
     """
@@ -112,7 +112,7 @@ class _EveryPlan(TypedDict):
 
 
 class PlanJson(_EveryPlan, total=False):
-    """A job whose hosts are known.
+    """A job with hosts, unlike one that asks for an allocation.
 
     Attributes:
         rendezvous: only with torch's rendezvous (--rdzv_backend). Ranks then count from 0 on this

@@ -29,7 +29,7 @@ class BackendChoice(NamedTuple):
         name: the name of the backend.
         words: the name and the reason, as text for the user.
         noted: whether the choice is worth a line to the user.
-        names_python: whether the node launchers run on a named Python, like those of a hold.
+        names_python: whether the node launchers run on a named Python, as in a hold.
     """
 
     name: str
@@ -44,7 +44,7 @@ def is_auto(options: Options) -> bool:
 
 
 def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> BackendChoice:
-    """Return the backend of a job; with `alone`, the same command runs on every node.
+    """Return the backend of a job; with `alone`, one command runs on every node.
 
     Raises:
         UsageError: the launcher is unknown, cannot start this job, or none is installed.

@@ -18,7 +18,7 @@ def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | No
     Args:
         options: the options of the command line.
         hosts: the nodes of the job.
-        alone: whether the same command runs on every node.
+        alone: whether one command runs on every node.
 
     Raises:
         UsageError: an address is malformed or belongs to another node, or --local_addr has no use.

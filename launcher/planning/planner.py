@@ -61,7 +61,7 @@ class PlannedJob(NamedTuple):
         plan: nodes in rank order, and the program.
         origin: the origin of the plan, as text for the user.
         backend: the settings for starting node launchers.
-        batches: the elastic batch plan that the number of workers must fit; None if there is none.
+        batches: the elastic batch plan that the number of workers must fit, or None.
     """
 
     plan: Plan
@@ -159,7 +159,7 @@ def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
 
 
 def check_rank_per_task(plan: Plan, options: Options) -> None:
-    """Check that the backend can start one task per rank, if --rank_per_task is given.
+    """With --rank_per_task, check that the backend can start one task per rank.
 
     Raises:
         UsageError: the backend cannot, or the number of ranks is unknown.

@@ -27,7 +27,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
 
 
 def preloaded(options: Options) -> tuple[str, ...]:
-    """Return the modules of --preload, and with --warm_workers those of --warm_modules.
+    """Return the modules of --preload, and with --warm_workers also of --warm_modules.
 
     Raises:
         UsageError: no worker could use them, or a module's name is invalid.

@@ -109,8 +109,8 @@ def find(environ: Mapping[str, str], start: str | None) -> ProjectPython:
 def places(environ: Mapping[str, str], start: str | None) -> Iterator[PythonEnvironment]:
     """Yield the active environment, then the nearest `.venv` in a folder or above it.
 
-    The user has chosen the first one, but everybody may make a `.venv` somewhere: only that is
-    checked for its possible authors. The arguments are those of `find`.
+    The user has chosen the active environment, but anybody may make a `.venv` somewhere: only that
+    is checked for its possible authors. The arguments are as for `find`.
     """
     for name in active(environ):
         yield _place(name, environ[name])

@@ -1,8 +1,8 @@
 """Read torchrun's rendezvous options: dsrun brings the nodes together, or torch's rendezvous does.
 
-`--rdzv_backend static` means dsrun itself. With any other backend the same command runs on every
-node, each dsrun starts the workers of its own machine, and torch's agent there meets those on the
-other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`).
+`--rdzv_backend static` means dsrun itself. With any other backend, one command runs on every node,
+each dsrun starts the workers of its machine, and torch's agent there meets the agents on the other
+nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`).
 """
 
 from __future__ import annotations

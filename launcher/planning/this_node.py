@@ -75,7 +75,7 @@ def _without_place(command: Command, environ: Mapping[str, str]) -> Command:
     another launcher also has LOCAL_RANK. torchrun does not use them either.
 
     Raises:
-        UsageError: the command is meant for every node, but would start a job of this node alone.
+        UsageError: the command is for every node, but would start a job of this node alone.
     """
     options, rank, size = command.options, environ.get("RANK", ""), environ.get("WORLD_SIZE", "")
     if not (is_count(rank) and is_count(size)) or int(size) < 2 or "LOCAL_RANK" in environ:

@@ -1,16 +1,16 @@
-"""Find this node's rank from the environment, if the same command runs on every node.
+"""Find this node's rank from the environment, if one command runs on every node.
 
 The sources are tried in the order of `_SOURCES`. Variables that belong together are checked
-together, as they may be stale: shells and jobs submitted from within a job inherit them.
+together, because they may be stale: shells and jobs submitted from within a job inherit them.
 
 * torchrun's own variables, which Kubeflow's Trainer and its older PyTorchJob set in every pod.
 * A task of an MPI launcher. It comes before Slurm: if the launcher starts its daemons with srun,
   its tasks inherit the variables of that step.
 * A task of srun. Slurm passes a step's variables to everything that a task starts, and to the jobs
   that it submits. A shell in a terminal (`srun --pty`, Jupyter's) does not count as a task: a
-  command typed there is meant for the whole allocation. SLURM_PTY_PORT alone does not show this,
-  as the tasks of an srun in such a shell inherit it; nor does a terminal alone, as `unbuffer`
-  creates one for each task.
+  command typed there is for the whole allocation. SLURM_PTY_PORT alone does not show this,
+  because the tasks of an srun in such a shell inherit it; nor does a terminal alone, because
+  `unbuffer` creates one for each task.
 * A pod of an indexed Kubernetes Job, whose host name ends in its index.
 """
 

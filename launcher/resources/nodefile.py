@@ -99,7 +99,7 @@ def cobalt(variable: str, environ: Mapping[str, str], read: Read) -> Hosts:
 def operator(variable: str, environ: Mapping[str, str], read: Read) -> Hosts | None:
     """Read the hosts in the MPI Operator's launcher pod: its workers, each with slotsPerWorker.
 
-    Users set the variable to files of their own, so only the operator's path is read.
+    Users set the variable to other files as well, so only the operator's path is read.
     slotsPerWorker is 1 by default, so 1 on all hosts says nothing about their devices.
     """
     from .hostfile import parse_hostfile

@@ -28,7 +28,7 @@ def expand_nodelist(text: str, where: str = "SLURM_JOB_NODELIST") -> list[str]:
         where: the variable that holds it, for messages.
 
     Raises:
-        UsageError: an item is malformed, or there is none, or there are more than `MAX_HOSTS`.
+        UsageError: an item is malformed, or the list is empty or longer than `MAX_HOSTS`.
     """
     names: list[str] = []
     for item in filter(None, map(str.strip, _ITEM.findall(text))):

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def by_blocks(hosts: Iterable[Host], names: Sequence[str] = (), segment: int = 0) -> list[Host]:
-    """Return hosts with those of a block in a row, and whole segments before the other nodes.
+    """Return hosts with each block's hosts in a row, and whole segments before the other nodes.
 
     Args:
         hosts: in the order that they keep within their blocks.
-        names: the blocks in their order; others follow in the order of their first hosts.
+        names: the blocks in their order; other blocks follow in the order of their first hosts.
         segment: the number of nodes of a segment, 0 for none.
     """
     blocks: dict[str, list[Host]] = {name: [] for name in names}
@@ -45,7 +45,7 @@ def by_blocks(hosts: Iterable[Host], names: Sequence[str] = (), segment: int = 0
 def as_listed(hosts: Sequence[Host], listed: Sequence[Host], source: str) -> list[Host]:
     """Return hosts in the order of a list that names each of them once.
 
-    A block that the list gives replaces that of the host.
+    A block in the list replaces the host's block.
 
     Args:
         hosts: the hosts of the job.

@@ -1,6 +1,6 @@
 """Read the hosts of a Slurm job, and how many of their GPUs belong to the job. Pure.
 
-The variables are those of sbatch(1), salloc(1) and srun(1). They are not all equally reliable:
+sbatch(1), salloc(1) and srun(1) describe the variables, some of which are unreliable:
 
 * SLURM_GPUS_PER_NODE holds for every node, but it may be stale: sbatch passes the variables of the
   job that it is called in on to the job that it submits. SLURM_GPUS_ON_NODE always belongs to

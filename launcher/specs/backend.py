@@ -14,7 +14,7 @@ DEFAULT_MASTER_PORT = 29500
 """DeepSpeed's and torchrun's default; used only where a port must be known before the start."""
 
 DIAL_TIMEOUT = 5.0
-"""Seconds for node 0 to answer a node that dials it, if the same command runs on every node."""
+"""Seconds for node 0 to answer a node that dials it, if one command runs on every node."""
 
 
 class BackendSettings(NamedTuple):
@@ -65,10 +65,10 @@ class DialIn(NamedTuple):
     """Settings for node launchers that dial the runner.
 
     Attributes:
-        port: the TCP port that the runner listens on; None for any free port or, if the same
-            command runs on every node, for the port after the master port.
-        first: node 0's host name or address, if the same command runs on every node.
-        node_rank: the rank of this node, if the same command runs on every node.
+        port: the TCP port that the runner listens on; None for any free port or, if one command
+            runs on every node, for the port after the master port.
+        first: node 0's host name or address, if one command runs on every node.
+        node_rank: the rank of this node, if one command runs on every node.
         token_file: a file with the secret that the nodes share; None for DSRUN_TOKEN.
     """
 

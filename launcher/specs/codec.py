@@ -86,7 +86,7 @@ def decode(shape: type[Shape], message: object) -> Shape:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON has it: with a list for a tuple, a set and the fields of a spec."""
+    """Return a value in JSON's form: with a list for a tuple, a set and the fields of a spec."""
     if isinstance(value, dict):
         return {name: _as_json(one) for name, one in value.items()}
     if isinstance(value, (tuple, frozenset)):

@@ -10,7 +10,7 @@ from ..common.text import read_json
 from .field_types import register
 
 PROGRAM = "--program=container"
-"""The option of a node launcher that starts another one in a container (`node.programs`)."""
+"""The option of a node launcher that starts a node launcher in a container (`node.programs`)."""
 
 
 class Mount(NamedTuple):

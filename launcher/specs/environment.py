@@ -27,7 +27,7 @@ TRAVEL = (
     *("WANDB_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "DS_", "DEEPSPEED_", "FI_"),
     *("LD_LIBRARY_PATH", "LC_", "LANG", "TZ", "DSRUN_ACCELERATOR"),
 )
-"""Prefixes of the names that travel by default, beside those of the accelerator."""
+"""Prefixes of the names that travel by default, besides the accelerator's."""
 
 MASKS = (
     *("*_VISIBLE_DEVICES", "*_VISIBLE_MODULES", "*_VISIBLE_CORES", "*_VISIBLE_CHIPS"),
@@ -277,8 +277,8 @@ class RankInfo(NamedTuple):
 def rank_variables(info: RankInfo) -> dict[str, str]:
     """Return the variables that dsrun sets for a worker.
 
-    The names are those of torch's agent (torch 2.13, `local_elastic_agent.py`) and of DeepSpeed's
-    node launcher (0.19, `launch.py`): scripts written for either work.
+    The names are torch's agent's (torch 2.13, `local_elastic_agent.py`) and DeepSpeed's node
+    launcher's (0.19, `launch.py`): scripts written for either work.
     """
     world, local = str(info.world_size), str(info.local_size)
     return {
@@ -339,8 +339,8 @@ def of_slurm(
 ) -> dict[str, str]:
     """Return Slurm's variables as if srun had started every worker; {} outside of Slurm's tasks.
 
-    Scripts and libraries such as Lightning take their rank from these variables; those of the node
-    launcher or of the batch script would be wrong.
+    Scripts and libraries such as Lightning take their rank from these variables; the values of the
+    node launcher or of the batch script would be wrong.
 
     Args:
         info: the worker's position.

@@ -2,8 +2,8 @@
 
 A spec or a message is a NamedTuple, and its form in JSON is a list of its fields in their order;
 the fields of a frame have their names. The other end of a connection may be anybody, so a value is
-accepted only if no later use of it can fail: integers fit into 64 bits, times are finite, text can
-be written to a file. Nothing is guessed, and only classes that a hint names are made.
+accepted only if no later use can fail: integers fit into 64 bits, times are finite, text can be
+written to a file. Nothing is guessed, and only classes that a hint names are made.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ class HoldSpec(NamedTuple):
 
     Attributes:
         name: the name that jobs use for it.
-        job: the nodes and the settings to reach them, as a job that is never started; the job id is
-            that of the hold, and the policies are the hold's own.
+        job: the nodes and the settings to reach them, as a job that is never started; the job id
+            and the policies are the hold's.
         idle_timeout: seconds without a run after which the nodes are released; 0 for never.
     """
 

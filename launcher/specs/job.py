@@ -60,7 +60,7 @@ class JobSpec(NamedTuple):
         origin: the origin of the plan, as text for the user.
         only: the rank of the only node that this process starts; None for all.
         held: whether the job runs on nodes that are kept for other jobs.
-        environ: the environment of the command, if another process was given it; the base of the
+        environ: the environment of the command, if another process received it; the base of the
             workers' environment on this machine.
         payload: a function that the workers call instead of running a program, pickled, as base64;
             "" for none. Only the workers unpickle it.
@@ -99,7 +99,7 @@ class JobSpec(NamedTuple):
 
     @property
     def programs(self) -> dict[str, Program]:
-        """The only program, by "", as it has no role."""
+        """The only program, under "": it has no role."""
         return {"": self.plan.program}
 
     @property
@@ -118,8 +118,8 @@ class JobSpec(NamedTuple):
         Ranks are not checked for an elastic job, which may grow.
 
         Args:
-            plan: this job's plan, with the slots that are known so far.
-            bare: whether the hosts are known to have no accelerators.
+            plan: this job's plan, with the slots as far as counted.
+            bare: whether the hosts certainly have no accelerators.
         """
         if bare and self.workers.needs_devices:
             needs = self.workers.needs_devices

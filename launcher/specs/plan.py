@@ -121,7 +121,7 @@ class Plan(NamedTuple):
 
 
 def lay_out(hosts: Sequence[Host]) -> tuple[Node, ...]:
-    """Return the nodes in the hosts' order, with ranks where the slots are known."""
+    """Return the nodes in the hosts' order, with ranks as far as slots are counted."""
     nodes = []
     first: int | None = 0
     for rank, host in enumerate(hosts):
@@ -134,7 +134,7 @@ def with_slots(plan: Plan, counts: Mapping[int, int]) -> Plan:
     """Return the plan with the slots of every node.
 
     Args:
-        plan: a plan, some of whose nodes may have no slots yet.
+        plan: a plan; some of its nodes may have no slots yet.
         counts: the number of slots of each such node, by node rank.
     """
     hosts = [

@@ -35,10 +35,11 @@ class WorkerPolicy(NamedTuple):
         shard_queue: whether workers can take shards of data from the runner.
         preload: modules that one process on each node imports, from which the workers are forked.
         warm: whether such a fork waits for the next round, for each worker of an elastic job.
-        expects_devices: whether accelerators are expected; a line is printed if there are none.
+        expects_devices: whether accelerators are expected; a line tells the user if they are
+            missing.
         needs_devices: the option that requires accelerators; "" for none.
-        ends: the last arguments of workers on node 0, and those of the others, where placeholders
-            are filled in; () to leave all words as they are.
+        ends: the last arguments of workers on node 0, and on other nodes, with placeholders to fill
+            in; () to leave all words unchanged.
     """
 
     venv_script: str = ""
@@ -235,8 +236,7 @@ class WatchPolicy(NamedTuple):
         rules: rules on the workers' output.
         fruitless_rounds: the number of consecutive rounds without progress that end the job; 0 for
             no such end.
-        checkpoints: a pattern of files as seen by the runner, a new one of which is progress; ""
-            for none.
+        checkpoints: a pattern of files as seen by the runner; a new file is progress; "" for none.
         slow: whether to warn of ranks and links that slow down the others.
         hook: whether workers that run Python prepare to report where they are in their code.
     """

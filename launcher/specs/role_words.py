@@ -27,7 +27,7 @@ PORT = "port"
 """The beginning of a port's placeholder, reserved: no role has this name."""
 
 LISTS = ("hosts", "addrs")
-"""The lists that are known about each role."""
+"""The lists that placeholders have for each role."""
 
 LONGEST = 100 << 10
 """Bytes of the longest list that is put into an argument or a variable."""

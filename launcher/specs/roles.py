@@ -38,7 +38,7 @@ class Ready(NamedTuple):
 
 
 class RoleSpec(NamedTuple):
-    """One program of a job: a world of its own, with its own ranks and its own master.
+    """One program of a job, with separate ranks and a separate master.
 
     Attributes:
         name: matches `[a-z][a-z0-9_]*`; unique in the job.
@@ -66,8 +66,8 @@ class RolesSpec(NamedTuple):
     """A job of several roles.
 
     Attributes:
-        job: all its nodes with all their slots, and how they are reached, as a job that is never
-            started; its job id and its output policy are those of the whole job.
+        job: all nodes with all their slots, and the settings to reach them, as a job that is never
+            started; the job id and the output policy are the whole job's.
         roles: in the order of the file or the command line.
     """
 

@@ -14,7 +14,7 @@ class FailureClass(Enum):
     Attributes:
         SCRIPT: the program or its start: it would fail again.
         DATA: input or output of the program: files, checkpoints, their format, disk space.
-        NODE: a machine or its devices: another one might do.
+        NODE: a machine or its devices: another machine might do.
         NETWORK: connections between the ranks, or to a service.
         MEMORY: memory of the machine, of a cgroup, or of a device.
         PREEMPTED: a scheduler or a person has ended the job.

@@ -191,7 +191,7 @@ class Engine:
     def argv(self, nodes: Sequence[Node], dial: base.DialBack | None) -> list[str]:
         """Return the whole command; an option that the user gives replaces ours.
 
-        Most engines refuse an option that is given twice, and some use both.
+        Most engines refuse a repeated option, and some use both.
         """
         tolerance = self.fault_tolerance() if self._settings.elastic else []
         arguments = [*self.arguments(placements(nodes)), *tolerance]
@@ -266,7 +266,7 @@ class Engine:
         return [*filter(None, (executable.find(tool, folders) for tool in self.tools))]
 
     def _find_tool(self) -> str:
-        """Find this engine's program; return the reason if there is none, else ""."""
+        """Find this engine's program; return the reason if it is missing, else ""."""
         wrong = ""
         for path in self._candidates():
             version = output_of([path, "--version"]) if self.mark else ""

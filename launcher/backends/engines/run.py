@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .base import Engine
 
 EXIT_TIMEOUT = 2.0
-"""Seconds for an engine to end on its own once its node launchers have left."""
+"""Seconds for an engine to end after the last of its node launchers."""
 
 TERM_INTERVAL = 0.5
 """Seconds between one SIGTERM and the next."""

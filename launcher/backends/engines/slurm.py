@@ -30,7 +30,7 @@ OF_TASKS = (
 )
 """Variables that srun applies to each task (srun(1)), as set by sbatch.
 
-They are meant for workers. A node launcher, one task per node, would get one worker's part of the
+The values are for workers. A node launcher, one task per node, would get one worker's part of the
 node: one GPU of eight, or the cores of one rank.
 """
 

@@ -145,7 +145,6 @@ def clean(package: str, now: float) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a folder, or a file or link in its place."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         os.unlink(path)

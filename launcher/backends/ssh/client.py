@@ -116,7 +116,7 @@ class SshSessions:
             login: the host, and its user and port if given.
             opened: receives everything that must be closed at the end.
             via: the hosts that are reached through this one.
-            over: jump hosts to use instead of its own ProxyJump.
+            over: jump hosts to use instead of the host's ProxyJump.
         """
         if login.name in via:
             loop = " -> ".join([*via[via.index(login.name) :], login.name])
@@ -279,7 +279,6 @@ class _Dropped(Exception):
 
 
 def _failure(error: Exception, address: str, port: int) -> Exception:
-    """Return the exception to raise for a failed connection attempt."""
     if isinstance(error, (EOFError, ConnectionResetError)) or "protocol banner" in str(error):
         return _Dropped(str(error) or "connection closed")
     words = next((text for kind, text in _FAILURES if isinstance(error, kind)), "{error} ({where})")

@@ -257,7 +257,7 @@ def parse_jump(text: str) -> ProxyJump:
     """Return the host of `[USER@]HOST[:PORT]`, an IPv6 address in brackets, or of an ssh:// URI.
 
     Raises:
-        Unreadable: the text is none of these.
+        Unreadable: the text has none of these forms.
     """
     rest = text.strip().removeprefix("ssh://").rstrip("/")
     user, _, place = rest.rpartition("@")

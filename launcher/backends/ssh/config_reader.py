@@ -172,7 +172,7 @@ def _known_to_ssh() -> frozenset[str]:
 def check(
     hosts: Sequence[Host], port: int | None, args: Sequence[str] = (), *, program: bool = True
 ) -> None:
-    """Check that the configuration can be read: OpenSSH reads all of it for any host.
+    """Check that the whole configuration can be read, as OpenSSH reads it for any host.
 
     Args:
         hosts: all hosts.

@@ -15,15 +15,14 @@ class CheckedNodeJson(TypedDict):
     """One node.
 
     Attributes:
-        node: the name of the host, as it was given.
+        node: the name of the host, as listed.
         state: the result: ok, not reached, no answer, or the number of errors or warnings.
-        error: why the node has not answered; None if it has.
-        hostname: the name it has itself.
-        python: the path of the Python that workers run on there; None if that is not known, or they
-            run on none.
+        error: the reason for no answer; None with an answer.
+        hostname: the host name that the node itself has.
+        python: the path of the workers' Python there; None if unknown, or if they run on none.
         accelerator: the kind of its devices, cpu for none.
         devices: the devices that a worker can see.
-        slots: how many workers it would have.
+        slots: the number of workers it would have.
         facts: the facts by which nodes are compared; None for a node that cannot run the job.
         report: with --report: more about the machine, torch and DeepSpeed, by name.
     """

@@ -53,13 +53,13 @@ class _ListedJob(TypedDict):
         workdir: the folder of the workers.
         launcher: the launcher of the nodes, as for --launcher.
         elastic: whether the workers are restarted in rounds.
-        round: the latest round, from 1 on; 0 if there are none.
+        round: the latest round, from 1; 0 before the first.
         restarts: the number of restarts of workers after failures.
         world_size: the number of ranks, 0 while it is unknown.
         running: the number of running ranks.
         nodes: the nodes in the order of their ranks.
         last: the latest line that any rank has printed.
-        last_rank: the rank that has printed it, None for none.
+        last_rank: the rank that has printed it, None without a line.
     """
 
     version: str

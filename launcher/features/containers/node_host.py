@@ -1,7 +1,7 @@
 """The host half: a program that checks a container's host, and becomes the client of its runtime.
 
-The backend starts it in place of the node launcher. It leaves no process of its own: the client
-takes its place, and with it the standard streams, which are the control line.
+The backend starts it in place of the node launcher. No process of it remains: the client takes its
+place, and with it the standard streams, which are the control line.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _note(view: HostView) -> str:
 def _prefixed(spec: ContainerSpec, view: HostView, environ: Mapping[str, str]) -> dict[str, str]:
     """Return variables for a container of apptainer, which reads them under another name.
 
-    Source: apptainer's user guide, "Environment and Metadata", and that of singularity 3.
+    Source: "Environment and Metadata" in the user guides of apptainer and of singularity 3.
     """
     if spec.runtime != "apptainer":
         return {}
@@ -191,7 +191,6 @@ def _prefixed(spec: ContainerSpec, view: HostView, environ: Mapping[str, str]) -
 
 
 def _view(variables: Sequence[str]) -> HostView:
-    """Return the facts about this host."""
     from glob import glob
 
     devices = [path for pattern in runtimes.DEVICES for path in sorted(glob(pattern))]

@@ -30,7 +30,7 @@ class Resolved(NamedTuple):
 
     Attributes:
         image: its id, or its file.
-        identity: text that is equal on all nodes if they run the same image.
+        identity: text that is equal on all nodes with equal images.
     """
 
     image: str
@@ -38,11 +38,11 @@ class Resolved(NamedTuple):
 
 
 class ClientAnswer(NamedTuple):
-    """What a client answers.
+    """A client's answer.
 
     Attributes:
         output: its standard output, None if it failed.
-        why: why it failed, as it says in its last line.
+        why: the reason for the failure, from its last line.
     """
 
     output: str | None
@@ -123,7 +123,7 @@ def _file(spec: ContainerSpec) -> Resolved:
 
 
 def _pulled(spec: ContainerSpec, path: str) -> dict[str, object]:
-    """Pull an image, and say so; return what the runtime knows of it."""
+    """Pull an image, with a line about it; return the runtime's description of it."""
     sys.stderr.write(f"pulling {spec.image} with {spec.runtime}\n")
     sys.stderr.flush()
     done = subprocess.run(
@@ -188,7 +188,7 @@ def _part(known: dict[str, object], name: str) -> dict[str, object]:
 
 
 def _inspected(path: str, kind: str, name: str) -> dict[str, object] | None:
-    """Return what a runtime knows of an image or a container; None if it has no such one."""
+    """Return the runtime's description of an image or a container, or None."""
     try:
         found = read_json(answer([path, kind, "inspect", name]).output or "[]")
     except ValueError:
@@ -198,7 +198,7 @@ def _inspected(path: str, kind: str, name: str) -> dict[str, object] | None:
 
 
 def _problem(path: str) -> str:
-    """Return why a client cannot tell what there is, such as a daemon that does not run; or ""."""
+    """Return why a client cannot answer, such as a daemon that does not run, or ""."""
     listed = answer([path, "ps", "--quiet"])
     return "" if listed.output is not None else listed.why or "its list of containers failed"
 

@@ -1,7 +1,7 @@
-"""Records of the containers on a host, by which those of dead jobs are found and removed.
+"""Records of the containers on a host, for finding and removing dead jobs' containers.
 
 A record is the file to which the runtime's client writes the id of its container. Its name has the
-job, and the pid and start time of the client, which keeps those of the host half.
+job, and the pid and start time of the client, which are the host half's.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Record(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """Containers, in words.
+    """Removed containers, in words.
 
     Attributes:
-        ended: those that were there, and are not any more.
-        left: those that could not be removed, and why.
+        ended: the containers that were ended.
+        left: the containers that could not be removed, and why.
     """
 
     ended: Sequence[str] = ()
@@ -110,7 +110,7 @@ def stop(job: str, grace: float) -> Removed:
 def remove(tool: str, records: Collection[Record], grace: float = 0.0) -> Removed:
     """Remove containers of records, and the records of those that are gone.
 
-    A container is known by its id and by its label, which has the job's id.
+    A container is identified by its id and by its label, which has the job's id.
 
     Args:
         tool: the client.
@@ -170,5 +170,5 @@ def _records(folder: str) -> Iterator[Record]:
 
 
 def _boot() -> str:
-    """Return the id of this boot (random(4)): pids of another one mean nothing."""
+    """Return the id of this boot (random(4)): pids of an earlier boot mean nothing."""
     return next(iter(lines_of("/proc/sys/kernel/random/boot_id")), "-")[:8]

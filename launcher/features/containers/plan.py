@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
 
 NONE = "none"
-"""The value of --container for none, as in a role of a job whose other roles have one."""
+"""The value of --container for none, as for one role of a job with containers."""
 
 OF_THE_IMAGE = ("LD_LIBRARY_PATH",)
 """Variables that travel to hosts, but not into images, which have their own."""
@@ -31,7 +31,7 @@ SYSTEM = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin"),
     *("/sys", "/usr"),
 )
-"""Folders of the system, of which each image has its own: no part of them is mounted unasked."""
+"""Folders of the system, which each image brings itself: no part of them is mounted unasked."""
 
 WHOLE = ("/", "/run", "/var")
 """Folders that are not mounted unasked, but those in them are."""
@@ -173,7 +173,7 @@ def _check_targets(mounts: list[Mount]) -> None:
 
 
 def _of_the_job(spec: JobSpec, taken: list[str]) -> Iterator[Mount]:
-    """Yield the folders of the job: that of the workers, of the script, of logs, of `--sync`."""
+    """Yield the folders of the job: of the workers, of the script, of logs, of `--sync`."""
     program, output = spec.plan.program, spec.output
     wanted = [Mount(spec.workdir, spec.workdir)]
     if not program.module and ("/" in program.script or not program.no_python):
@@ -196,7 +196,7 @@ def _of_the_job(spec: JobSpec, taken: list[str]) -> Iterator[Mount]:
 
 
 def _is_the_images(path: str) -> bool:
-    """Return whether a path belongs to the system, of which the image has its own."""
+    """Return whether a path belongs to the system, which the image brings itself."""
     return path in WHOLE or any(_within(path, folder) for folder in SYSTEM)
 
 

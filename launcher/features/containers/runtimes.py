@@ -67,7 +67,7 @@ class HostView(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """What a container runs.
+    """The node launcher to run in a container.
 
     Attributes:
         argv: the command of the node launcher.

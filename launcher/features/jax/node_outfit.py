@@ -48,7 +48,7 @@ def variables(env: Mapping[str, str], slots: Sequence[Slot]) -> dict[str, str]:
 
     Args:
         env: the worker's variables.
-        slots: those of its node; () if the node has counted them.
+        slots: the slots of its node; () if the node has counted them.
     """
     address, port = env["MASTER_ADDR"], env["MASTER_PORT"]
     family, host = ("tcp6", f"[{address}]") if ":" in address else ("tcp", address)

@@ -12,7 +12,7 @@ NAMES = (
     *("rank", "local_rank", "world_size", "node_rank", "nnodes", "master_addr", "master_port"),
     *("host", "hosts", "devices"),
 )
-"""The names. `hosts` is a list with commas in the order of the node ranks, `devices` that of the
+"""The names. `hosts` is a list with commas in the order of the node ranks, `devices` a list of the
 devices that a worker sees."""
 
 PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}(?!\})")

@@ -29,7 +29,7 @@ NAME = ".dsrun-setup"
 `job`, the id of the job that ran it."""
 
 LARGEST = 4096
-"""Bytes that are read of it."""
+"""Bytes to read from a record."""
 
 UNUSABLE = 1
 """Exit code if the command could not be run."""

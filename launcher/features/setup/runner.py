@@ -35,7 +35,6 @@ class Setup:
     """Runs the command on each node of a run, in the folder and with the variables of the job."""
 
     def __init__(self, run: Run) -> None:
-        """Run nothing yet."""
         self.handlers: Mapping[int, Callable[[RunNode, bytes], None]] = {}
         self._run = run
         self._task = tasks(run.spec)

@@ -58,7 +58,7 @@ def check_clocks(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
 
 
 def _beyond(ahead: tuple[float, float], reference: tuple[float, float]) -> float:
-    """Return the least difference of a clock from the reference, 0 if within `SKEW`."""
+    """Return a clock's difference from the reference, 0 unless it certainly exceeds `SKEW`."""
     least, most = ahead[0] - reference[1], ahead[1] - reference[0]
     return (least + most) / 2 if least > SKEW or most < -SKEW else 0.0
 

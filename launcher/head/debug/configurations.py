@@ -36,7 +36,7 @@ class Configurations:
     """The configurations of all ranks, in a file if there is one to be written."""
 
     def __init__(self, path: str, log: Log) -> None:
-        """Begin without configurations; "" is no file. `log` prints why a file cannot be written."""
+        """Begin without configurations; `log` prints why the file (not "") cannot be written."""
         self._path = path
         self._log = log
         self._ours: dict[int, dict[str, object]] = {}

@@ -169,7 +169,7 @@ class Goodput:
         self._all = 0 < run.world_size <= len(run.workers.running)
 
     def interrupt(self) -> None:
-        """Add the time until now for the ranks of a round, one of which has just ended."""
+        """Add the time until now if all ranks ran so far; one of them has just ended."""
         now = self._clock()
         self.seconds += now - self._looked if self._all else 0.0
         self._looked, self._all = now, False

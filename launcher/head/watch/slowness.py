@@ -16,8 +16,7 @@ BUSY = 0.7
 """Minimum share of time that a rank is busy if all others wait for it."""
 
 IDLER, MUCH_IDLER = 0.7, 0.5
-"""Greatest ratio of another rank's busy time to a slow rank's: for the other rank to count, and to
-count in full."""
+"""Greatest ratio of other ranks' busy time to a slow rank's: for a finding, and a certain one."""
 
 SURE = 3
 """The weight of a certain finding; any other finding weighs 1."""

@@ -94,7 +94,7 @@ def _where(words: Sequence[str]) -> str:
 
 
 def _check_parted(words: Sequence[str]) -> None:
-    """Check that the words of a program are not those of two programs without a colon between.
+    """Check that the words of a program are not two programs without a colon between.
 
     Raises:
         UsageError: a colon is missing; the message shows the words at the place.

@@ -11,7 +11,7 @@ from ..json_types import PlanJson
 
 
 class RoleJson(TypedDict):
-    """One program of the job: a world of its own, with its own ranks and its own master.
+    """One program of the job, with separate ranks and a separate master.
 
     Attributes:
         name: its name, unique in the job.

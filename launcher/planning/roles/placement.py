@@ -303,7 +303,7 @@ class _Placement:
         return tuple(free[:count])
 
     def _check_known(self, name: str) -> None:
-        """Check that the slots of a role that has the whole node are known."""
+        """Check that the slots of a role that has the whole node are counted."""
         owner = self._owners.get(name)
         if owner is None:
             return

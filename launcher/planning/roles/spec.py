@@ -216,7 +216,6 @@ def _of_role(command: Command, table: RoleTable) -> Command:
 def _placed(
     tables: Sequence[RoleTable], commands: Mapping[str, Command], nodes: Nodes
 ) -> dict[str, tuple[Host, ...]]:
-    """Return the nodes of each role."""
     places = []
     for table in tables:
         try:
@@ -259,7 +258,7 @@ def _named(error: UsageError, table: RoleTable) -> UsageError:
 def _within(role: RoleSpec, job: JobSpec, container: ContainerSpec | None) -> RoleSpec:
     """Return a role as a part of a job, with the job's id and a separate log folder.
 
-    `container` is that of all node launchers of the job.
+    `container` is the container of all node launchers of the job.
     """
     ready, output = role.ready, role.job.output._replace(log_part=role.name)
     if ready.kind == "file":
@@ -276,7 +275,7 @@ def _backend(role: RoleSpec, job: JobSpec, outer: ContainerSpec | None) -> Backe
     """Return the settings of a role, whose container has the job's id.
 
     Raises:
-        UsageError: the role cannot have a container of its own.
+        UsageError: the role cannot have a separate container.
     """
     settings, own = role.job.backend, job.backend.container is None
     if settings.container is None:

@@ -190,7 +190,7 @@ def _check_cycles(tables: Sequence[RoleTable], known: Mapping[str, Terms]) -> No
 
 
 def _circle(start: str, known: Mapping[str, Terms], done: set[str]) -> list[str]:
-    """Return the first circle that is reached from a role, [] if there is none."""
+    """Return the first circle that is reached from a role, or []."""
     path: list[str] = []
     ways = [iter([start])]
     while ways:
