@@ -20,7 +20,6 @@ class Shard:
     """Samples that one worker has taken: iterate over it, or use `start` and `stop`.
 
     Attributes:
-        epoch: its epoch.
         number: its place in the order of that epoch, from 0.
         start: its first sample that no worker has done yet.
         stop: one past its last sample.

@@ -82,7 +82,6 @@ class Gpu:
         links: the number of active NVLinks.
         peers: PCI addresses at the other ends of these: GPUs, or NVSwitches.
         cpus: the CPUs near to it.
-        migs: its MIG devices.
         driver: the driver's version.
         cuda: the newest CUDA version that the driver supports, as in `12.4`.
     """

@@ -22,7 +22,6 @@ class Device:
     """One device file.
 
     Attributes:
-        number: the number in its name.
         folder: its path in /sys; "" for vendors without a known one.
         address: the address of its PCI function, "" if /sys does not lead to one.
     """

@@ -101,11 +101,7 @@ def _of_roles(roles: Sequence[Role], options: Mapping[str, object]) -> list[str]
 
 
 class DetachedJob:
-    """A job that needs no program: one of `launch_detached`, or of `dsrun --detach`.
-
-    Attributes:
-        id: the job's id.
-    """
+    """A job that needs no program: one of `launch_detached`, or of `dsrun --detach`."""
 
     def __init__(self, job_id: str) -> None:
         """Find a job of this user by its whole id.

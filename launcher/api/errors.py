@@ -34,7 +34,6 @@ class RankError(JobError):
     """A rank has failed. Its `__cause__` is the exception of its function, if it could be sent.
 
     Attributes:
-        rank: the rank.
         host: the name of its node.
         role: the role, in a job of several; "" in any other.
         traceback: the traceback of the function there, as text; "" without an exception.

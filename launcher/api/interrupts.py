@@ -20,11 +20,7 @@ class _WaitInterrupted(BaseException):
 
 
 class Interrupts:
-    """Counts interrupts within a `with` block.
-
-    Attributes:
-        count: the number of interrupts.
-    """
+    """Counts interrupts within a `with` block."""
 
     def __init__(self) -> None:
         self.count = 0

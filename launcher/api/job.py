@@ -51,7 +51,6 @@ class Job:
     a time; only `stop` and `signal` may be called from other threads.
 
     Attributes:
-        id: the job's id.
         pid: the process that runs it.
     """
 

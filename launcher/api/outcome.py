@@ -20,7 +20,6 @@ class Outcome(NamedTuple):
     """The report of one rank.
 
     Attributes:
-        value: the return value.
         error: the exception that the rank raised, or the reason why the value cannot be unpickled
             here; None without an error.
         words: the exception in words, "" for none.

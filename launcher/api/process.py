@@ -50,7 +50,6 @@ class RunnerProcess:
     It has its own session, so a Ctrl-C in the terminal reaches this program alone.
 
     Attributes:
-        pid: its pid.
         client: the connection to it; closing the connection ends its jobs.
     """
 

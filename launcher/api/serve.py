@@ -144,7 +144,6 @@ class Service:
 
 
 def _decoded(request: Message) -> tuple[JobSpec, RolesSpec | None]:
-    """Return the job of a request, and its roles if any."""
     from ..specs import codec
 
     if request.get("roles") is True:
@@ -158,7 +157,6 @@ def _decoded(request: Message) -> tuple[JobSpec, RolesSpec | None]:
 
 
 def _relay(loop: Loop, caller: LocalCaller, spec: JobSpec, *, inherits: bool) -> Relay:
-    """Return the relay for the output."""
     output = spec.output
     if not inherits:
         return Relay(caller, output.level)

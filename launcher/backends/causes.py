@@ -285,7 +285,6 @@ def _bug(errors: str) -> str:
 
 
 def _known(code: int, text: str, tried: Attempt, last: str) -> str:
-    """Return the cause in the tables, or ""."""
     cause = _listed(ACCOUNTS, text, tried, last)
     if not cause and code in SHELL_CODES:
         return _filled(SHELL_CODES[code], tried) + last

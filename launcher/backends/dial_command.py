@@ -54,9 +54,6 @@ class DialCommand:
     If this process is killed, the command gets SIGTERM, unless a node launcher has already
     announced itself; otherwise the command would wait for resources or hosts. Later, it ends with
     its node launchers, which stop the job on their own.
-
-    Attributes:
-        child: the process of the command.
     """
 
     def __init__(

@@ -61,7 +61,6 @@ class EngineEnded(NamedTuple):
     """The engine that started all nodes has ended; node launchers may still run.
 
     Attributes:
-        cause: the reason.
         code: the job's exit code if the end of the engine ends the job.
         killed: whether another process has killed the engine.
     """

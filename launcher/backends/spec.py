@@ -27,7 +27,6 @@ class Candidates(NamedTuple):
     """The hosts of a job for which the user has not named a backend.
 
     Attributes:
-        hosts: all hosts.
         remote: the hosts other than this machine.
         port: sshd's port on every host (`--ssh_port`).
         args: `--launcher_args`.

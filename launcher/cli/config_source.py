@@ -21,8 +21,6 @@ class ConfigSource(NamedTuple):
     """The contents of a configuration file.
 
     Attributes:
-        path: the file.
-        data: its contents.
         shared: whether other members of a group can change the file, or replace it.
     """
 

@@ -45,7 +45,6 @@ class Setting(NamedTuple):
     """One key of a table.
 
     Attributes:
-        name: the option.
         where: the file and line.
         key: the key as written.
         value: its value, of a type that the option takes.

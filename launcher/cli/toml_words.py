@@ -45,7 +45,6 @@ class ErrorPlace(NamedTuple):
 
     Attributes:
         text: the contents of the file.
-        at: the character.
     """
 
     text: str
@@ -97,7 +96,6 @@ def _shown(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as TOML."""
     return f"'{text}'" if "\\" in text and "'" not in text else json.dumps(text, ensure_ascii=False)
 
 
@@ -328,7 +326,6 @@ def _row(key: str) -> Option | None:
 
 
 def _assignment(key: str, value: str) -> str:
-    """Return a key and its value as TOML."""
     return f"{key} = {_shown(_written(key, value)[1] or value)}"
 
 

@@ -40,7 +40,6 @@ class JobCommand(NamedTuple):
     """A parsed command line.
 
     Attributes:
-        verb: the action.
         words: the words after the verb, without options.
         own: the value of each of dsrun-job's own options.
         options: the options shared with dsrun.
@@ -66,7 +65,6 @@ class Verb(NamedTuple):
         act: carries it out; returns the exit code.
         words: for each word that may follow, the values that completion offers: kinds of
             `completion`, joined by commas, "" for none. All words but the last one may be left out.
-        options: the options that it takes.
     """
 
     act: Callable[[JobCommand], int]

@@ -56,7 +56,6 @@ def show(place: NamedSocket, ranks: list[int] | None, *, follow: bool, as_json: 
 
 
 def _names_role(one: ArrivedFrame) -> bool:
-    """Return whether this frame names the role of the following output."""
     return one.kind == frames.EVENT and one.message.get("event") == "role"
 
 

@@ -84,7 +84,6 @@ def _start(given: RolesCommand, argv: Sequence[str], parent: Parent | None = Non
 
 
 def _run(given: RolesCommand, parent: Parent | None) -> int:
-    """Run a job from here, or join it."""
     from ..planning import this_node
 
     options = given.job.options

@@ -35,8 +35,6 @@ class TopologySurvey(NamedTuple):
     """The data that dsrun-topo shows.
 
     Attributes:
-        machine: this machine.
-        bind_to: the kind of binding.
         bound: the binding that each worker would have.
         notes: warnings about these bindings.
     """
@@ -96,7 +94,6 @@ def as_json(found: TopologySurvey) -> str:
 
 
 def _worker(one: WorkerBinding) -> WorkerJson:
-    """Return the binding of a worker, which has no process yet."""
     return {
         "rank": one.rank,
         "device": one.device,

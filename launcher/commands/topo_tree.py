@@ -35,7 +35,6 @@ class Machine(NamedTuple):
     """A machine to draw.
 
     Attributes:
-        name: its hostname.
         memory: KiB of each NUMA node that has memory.
         hidden: number of online cpus that this process may not use.
         title: the plural of its kind of devices; "" for none.

@@ -108,7 +108,6 @@ def from_elsewhere(path: str) -> str:
 
 
 def _problem(path: str) -> str:
-    """Return the problem with a path, or ""."""
     folder = folder_of(path)
     if not path or system.isdir(path):
         return "is a folder; name a file" if path else "the name is empty; name a file"

@@ -26,7 +26,6 @@ else:
 
         @classmethod
         def _rest(cls, values, named):
-            """Return the values that are not given by position."""
             defaults, fields = cls._field_defaults, cls._fields[len(values) :]
             try:
                 rest = [named.pop(name) if name in named else defaults[name] for name in fields]

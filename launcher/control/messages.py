@@ -192,7 +192,6 @@ class Start(NamedTuple):
         only: the one local rank that this node launcher starts, None for all.
         generation: the round of an elastic job, from 1 on; 0 in other jobs.
         restarts: the number of restarts of the job's workers after failures so far.
-        max_restarts: the number of restarts that are allowed.
         agent_variables: the environment that torch's agent has made for each worker here
             (`node.elastic`).
         world: DSRUN_WORLD_INFO of the workers, "" for none.

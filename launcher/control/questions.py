@@ -37,7 +37,6 @@ class ReplyMessage(NamedTuple):
     """REPLY: the answer to a QUESTION.
 
     Attributes:
-        number: the number of the question.
         name: the name of the question's row.
         body: the fields of the answer's type.
         more: seconds that the node still needs, if this says only that: the answer follows.

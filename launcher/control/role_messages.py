@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 class RolePeers(NamedTuple):
-    """PEERS: the known addresses of each role's workers, for workers that start later.
-
-    Attributes:
-        peers: the peers by the name of the role.
-    """
+    """PEERS: the known addresses of each role's workers, for workers that start later."""
 
     peers: dict[str, Peers]
 
@@ -25,7 +21,6 @@ class PortsAsk(NamedTuple):
     """PORTS_ASK: report once no other user listens on a port of the role on this node.
 
     Attributes:
-        id: the number of this question.
         wanted: names of the ports on which the workers must listen first.
     """
 

@@ -62,7 +62,6 @@ class ThreadStack(NamedTuple):
     """The stack of one thread, in a row of `StacksAnswer`.
 
     Attributes:
-        pid: its process.
         name: the thread's name, "" if unknown.
         main: whether it is the process's main thread.
         active: whether it certainly runs, or holds the interpreter's lock (GIL).
@@ -81,7 +80,6 @@ class NetworkUse(NamedTuple):
     """A process on the network, or on a Unix socket with a path, in a row of `StacksAnswer`.
 
     Attributes:
-        pid: the pid of the process.
         awaits: the wait of its main thread, one of the words above; "" for none.
         others: the wait of its other threads, the first of these words that fits one; threads of
             torch, which wait for other ranks, are left out.

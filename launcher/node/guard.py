@@ -60,11 +60,7 @@ def received(line: socket.socket) -> bytes:
 
 
 class Guard:
-    """The guard, as seen by the node launcher.
-
-    Attributes:
-        pid: the pid of the guard.
-    """
+    """The guard, as seen by the node launcher."""
 
     def __init__(self, pid: int, line: socket.socket, secret: bytes = b"") -> None:
         """Communicate with the guard over `line`.

@@ -43,7 +43,6 @@ class HoldAnswer(NamedTuple):
     """The answer of a hold about its nodes.
 
     Attributes:
-        name: the name of the hold.
         launcher: the name of the backend that has started the nodes.
         hosts: the hosts in their order, with their slots.
         lost: why a host is missing at present, by its name.
@@ -183,7 +182,6 @@ def _on_present(
 
 
 def _as_held(spec: JobSpec, held: HoldAnswer, hosts: Sequence[Host]) -> JobSpec:
-    """Return a job in the form for its hold."""
     notes = (*spec.origin.notes, *_lost_note(held), *_mask_notes(hosts))
     spec = spec._replace(origin=spec.origin._replace(notes=notes), backend=held.settings)
     return _from_the_hold(spec)._replace(held=True, environ=dict(os.environ))

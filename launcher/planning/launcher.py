@@ -26,7 +26,6 @@ class BackendChoice(NamedTuple):
     """The chosen backend.
 
     Attributes:
-        name: the name of the backend.
         words: the name and the reason, as text for the user.
         noted: whether the choice is worth a line to the user.
         names_python: whether the node launchers run on a named Python, as in a hold.

@@ -43,7 +43,6 @@ class PythonEnvironment(NamedTuple):
 
     Attributes:
         origin: the variable that names it, or `.venv`.
-        folder: the path of the environment.
         python: the path of its interpreter; "" for none.
         problem: why it cannot be used, "" if it can.
         own: whether dsrun runs on it.

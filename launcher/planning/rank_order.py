@@ -74,7 +74,6 @@ def _ordered(order: str, hosts: Sequence[Host], source: str, segment: int) -> li
 
 
 def _listed(path: str) -> list[Host]:
-    """Return the hosts of a file in their order."""
     from ..resources.hostfile import parse_hostfile
 
     try:

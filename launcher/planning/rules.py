@@ -36,7 +36,6 @@ def rules(options: Options) -> tuple[Rule, ...]:
 
 
 def _expected(options: Options) -> Rule | None:
-    """Return the rule of `--expect`, None if it is not given."""
     given = {
         "--within": options.within,
         "--every": options.every,

@@ -42,7 +42,6 @@ class ClusterEnvironment(NamedTuple):
     """One node's place in a job whose command runs on every node.
 
     Attributes:
-        node_rank: the rank of this node.
         nodes: the number of nodes; None if not known.
         master_addr: node 0's host name or address; None if not known.
         master_port: the port for the workers; None if not known.

@@ -189,7 +189,6 @@ def _dict(hint: str, name: Reader, item: Reader) -> Reader:
 
 
 def _shape(shape: type[Any]) -> Reader:
-    """Return the reader of a class."""
     names = list(shape.__annotations__)
 
     def read(value: Any) -> Any:

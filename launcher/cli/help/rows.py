@@ -17,7 +17,6 @@ class OptionRow(NamedTuple):
     Attributes:
         names: the names as typed, one-letter names first.
         metavar: the name of the value, "" for a flag.
-        text: the effect of the option.
         default: the behaviour without the option, "" for a flag.
         choices: the only valid values, () for any.
         values: values to suggest where others are valid, too.

@@ -10,7 +10,6 @@ class Topic(NamedTuple):
     """One topic of the help.
 
     Attributes:
-        title: the subject of the topic.
         text: paragraphs; one with a leading blank is unchanged.
         options: the names of the options that belong to the topic.
     """

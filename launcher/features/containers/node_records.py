@@ -36,9 +36,7 @@ class Record(NamedTuple):
     """A record of this host.
 
     Attributes:
-        path: its file.
         runtime: the name of the client's program.
-        job: the id of the job.
         alive: whether the client still runs.
     """
 
@@ -61,7 +59,6 @@ class Removed(NamedTuple):
     """Removed containers, in words.
 
     Attributes:
-        ended: the containers that were ended.
         left: the containers that could not be removed, and why.
     """
 

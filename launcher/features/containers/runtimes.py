@@ -48,7 +48,6 @@ class HostView(NamedTuple):
         limits: soft and hard limits by name, -1 for none.
         raises: whether this user can raise hard limits (CAP_SYS_RESOURCE).
         devices: files that match `DEVICES`.
-        device_groups: the groups of these files.
         nvidia: whether there are NVIDIA devices.
         cdi: whether a CDI specification describes NVIDIA's devices.
         variables: names of the host half's variables that the node launcher gets.

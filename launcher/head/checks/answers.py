@@ -29,7 +29,6 @@ class Answer(NamedTuple):
         report: further facts for people, by name, if requested.
         notes: lines for the user.
         sent: the time of the question, in seconds since the epoch.
-        arrived: the time of the answer.
     """
 
     hello: Hello | None = None

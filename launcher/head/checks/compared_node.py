@@ -22,7 +22,6 @@ class ComparedNode(NamedTuple):
 
     Attributes:
         name: the host's name, as the user wrote it.
-        facts: the reported facts.
         workers: the number of workers there, 0 if unknown.
         slots: the devices that they use; None for all.
         accelerator: the kind of its devices, "" if unknown.

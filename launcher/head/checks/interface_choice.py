@@ -49,7 +49,6 @@ class InterfaceChoice(NamedTuple):
     """The interface found for a node whose default does not work.
 
     Attributes:
-        node: the number of the node.
         variables: variables for its workers; {} if none of its addresses works.
         address: a default that is not reached.
         why: why that is so, in words.

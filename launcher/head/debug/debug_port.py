@@ -18,11 +18,7 @@ BACKLOG = 8
 
 
 class DebugPort:
-    """A free port on loopback, for this user and root; it stays unchanged for the whole job.
-
-    Attributes:
-        port: the number of the port.
-    """
+    """A free port on loopback, for this user and root; it stays unchanged for the whole job."""
 
     def __init__(
         self, loop: Loop, enter: Callable[[socket.socket], None], refused: Callable[[], None]

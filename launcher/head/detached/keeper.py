@@ -30,11 +30,7 @@ REMOVED = "its file was removed while the job ran"
 
 
 class JobKeeper:
-    """Observes a run, or all runs of a job's roles.
-
-    Attributes:
-        folder: the folder of the job.
-    """
+    """Observes a run, or all runs of a job's roles."""
 
     def __init__(self, folder: str, loop: Loop, warn: Callable[[str], None]) -> None:
         """Save to a folder; `warn` is called from the loop about data that cannot be saved."""

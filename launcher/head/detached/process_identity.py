@@ -33,7 +33,6 @@ class ProcessIdentity(NamedTuple):
         machine: the host name.
         boot: the id of the boot of that machine, "" if it has none.
         namespace: the PID namespace.
-        pid: the pid in that namespace.
         start: the start time, in clock ticks since the boot.
     """
 

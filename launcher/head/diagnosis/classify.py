@@ -69,7 +69,6 @@ class RowMatch(NamedTuple):
 
     Attributes:
         sentence: the failure in words.
-        host: the host of the failure.
         own: whether the sentence only repeats the program's own words.
     """
 

@@ -139,6 +139,5 @@ HINTS: tuple[Callable[[WorkerFailure, Program | None, str], Verdict | None], ...
 
 
 def _has_module(folder: str, name: str) -> bool:
-    """Return whether a folder has a module, or a package, of that name."""
     path = os.path.join(folder, name)
     return os.path.isfile(f"{path}.py") or os.path.isdir(path)

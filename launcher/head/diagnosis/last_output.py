@@ -111,7 +111,6 @@ class LastWords(NamedTuple):
 
     Attributes:
         raised: the exception that ended it, then related ones, nearest first.
-        lines: its last lines.
     """
 
     raised: tuple[RaisedException, ...]

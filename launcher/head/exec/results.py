@@ -95,7 +95,6 @@ class HostResult:
     """One host.
 
     Attributes:
-        host: its name.
         outputs: the output of the command, by stream (1, 2).
         code: the command's exit code as a shell reports it; None if it has none.
         cause: the reason for a missing exit code.

@@ -56,7 +56,6 @@ class Unpacker:
 
     Attributes:
         skipped: the name of the first member that is neither a file nor a folder, or "".
-        files: the number of files written.
     """
 
     def __init__(self, folder: str, names: Sequence[str], log: Log) -> None:

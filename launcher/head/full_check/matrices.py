@@ -33,7 +33,6 @@ def matrices(results: Mapping[str, StepResult], names: Sequence[str]) -> list[Ma
 
 
 def _rows(rows: Iterable[dict[str, Any]], field: str) -> list[dict[str, Any]]:
-    """Return the rows of links that were measured."""
     return [row for row in rows if field in row]
 
 

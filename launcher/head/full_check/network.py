@@ -178,7 +178,6 @@ def _confirmed(
 
 
 def _row(pair: Pair, link: Link | StepFailed) -> LinkRow:
-    """Return a measurement for the result."""
     if isinstance(link, StepFailed):
         return {"nodes": list(pair), "failed": link.why}
     return {

@@ -38,7 +38,6 @@ class LinkMetric(NamedTuple):
     """A way in which a link may be bad, with its badness, which grows as the link gets worse.
 
     Attributes:
-        name: its name.
         badness: returns the badness of a measurement, positive; None if it was not measured.
         factor: the least ratio of a bad link's badness to the other links'.
         amount: the least difference of a bad link's badness from the other links'.

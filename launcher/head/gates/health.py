@@ -53,7 +53,6 @@ class _Check:
     """The run of the command on one node.
 
     Attributes:
-        node: the node.
         done: called with the outcome, if the run goes on.
     """
 

@@ -81,7 +81,6 @@ class SyncedStart:
         done({}, ())
 
     def _placed(self, copy: Copy, task: NodeJob) -> NodeJob:
-        """Return the task of a node that has a copy of the folder."""
         synced = copy.lock, self._source.manifest.digest
         return placed(task, self._moved, copy.folder)._replace(synced=synced)
 

@@ -44,8 +44,6 @@ class HeldRun:
     """A request of a client, from its arrival to its answer.
 
     Attributes:
-        spec: the job.
-        caller: the client.
         job: the job; without programs while it waits.
         since: the start of the run, in seconds since the epoch; None while it waits.
     """

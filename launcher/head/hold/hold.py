@@ -51,10 +51,8 @@ class Hold:
     """A hold: its nodes, and their users.
 
     Attributes:
-        spec: the specification.
         fleet: the connections to the nodes.
         nodes: the nodes, with their facts and losses.
-        phase: its current phase.
         since: the start of the hold, in seconds since the epoch.
         runs: running and waiting runs by job id.
         console: the console for messages.

@@ -26,11 +26,7 @@ MOST_NUMBER = (1 << 32) - 1
 
 
 class HeldProgram:
-    """A program on one node, for one caller.
-
-    Attributes:
-        number: the number of the request.
-    """
+    """A program on one node, for one caller."""
 
     def __init__(
         self, caller: LocalCaller, number: int, over: Callable[[HeldProgram], None]

@@ -28,9 +28,7 @@ class RunnerJob:
     `OneProgram` or, for a job of several roles, `RolesJob`.
 
     Attributes:
-        spec: the job.
         console: the destination of output and messages.
-        loop: the loop that runs the job.
         programs: the programs of the job; None before `attach`.
     """
 

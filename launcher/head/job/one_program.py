@@ -31,7 +31,6 @@ class OneProgram:
     """One run of one program: of a whole job, or of a role between two restarts (`Programs`).
 
     Attributes:
-        spec: the job.
         end_signals: the names of the signals that stop the run.
         roles: the name of the role; "" without roles.
     """

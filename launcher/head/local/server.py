@@ -45,7 +45,6 @@ class LocalCaller:
     Attributes:
         on_close: called once the connection has ended, from either end.
         asked: whether it has sent a request.
-        verbs: the requests that it can make.
     """
 
     def __init__(

@@ -93,7 +93,6 @@ class Console:
             self._sanitizers[rank, stream] = Sanitizer()
 
     def _folding(self, fold: str) -> set[int]:
-        """Return the writers whose lines may be folded."""
         return {
             sink
             for stream, sink in self._sinks.items()

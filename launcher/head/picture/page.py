@@ -131,7 +131,6 @@ def _data(
 
 
 def _rounds(timeline: AnyTimeline) -> dict[str, int]:
-    """Return the numbers of rounds and restarts, if there were any."""
     found = {"rounds": timeline.round, "restarts": timeline.restarts}
     return {name: count for name, count in found.items() if count}
 

@@ -19,7 +19,6 @@ class Ending:
     """The ending of a job, for its nodes, its user, other programs and files.
 
     Attributes:
-        job_id: the job.
         report: the report; None if there is an error.
         error: the reason why the job could not start, or the bug of dsrun that ended it; else None.
     """

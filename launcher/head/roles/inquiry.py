@@ -125,7 +125,6 @@ class Inquiry:
         return number in range(max(1, len(self._question.places)))
 
     def _valid(self, number: int, answered: Sequence[object]) -> list[int]:
-        """Return the valid numbers of addresses of a server."""
         places = self._question.places
         known = range(len(places[number].candidates)) if places else range(0)
         return [one for one in answered if type(one) is int and one in known]

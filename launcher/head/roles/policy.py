@@ -106,7 +106,6 @@ class RoleCourse:
     """The progress of one role.
 
     Attributes:
-        role: the role.
         state: the present state.
         prepared: whether the nodes are ready for a start.
         known: whether the nodes were ready before, for any start.
@@ -217,7 +216,6 @@ class RolesPolicy:
                 self._do(self._act.start, course.name)
 
     def _blockers(self, course: RoleCourse) -> list[RoleCourse]:
-        """Return the roles that a role still waits for."""
         return [one for name in course.role.after if not (one := self.courses[name]).satisfied]
 
     def _tell_waits(self) -> None:
@@ -355,7 +353,6 @@ class RolesPolicy:
 
     @property
     def _done(self) -> bool:
-        """True if the work of the job is done."""
         by_end: dict[str, list[bool]] = {}
         for course in self.courses.values():
             by_end.setdefault(course.role.ends, []).append(course.well)

@@ -78,7 +78,6 @@ def report(job: RolesJob, caller: LocalCaller, request: Message, _fds: list[int]
 
 
 def _words(job: RolesJob, name: str) -> Iterator[str]:
-    """Yield the lines about a role."""
     course, run = job.policy.courses[name], job.roles[name].view
     if run is None or not course.ran:
         yield f"  {name}: {course.state.value}"

@@ -62,8 +62,6 @@ class RoleRun:
     """Prepares, starts and stops the workers of one role.
 
     Attributes:
-        name: the name of the role.
-        spec: the job of the role.
         ending: the ending of the last run; None before the first end.
         loss: the first loss of a node in the present run, in words; "" for none.
         leaving: the number of runs that have not ended, or whose hooks have not finished.

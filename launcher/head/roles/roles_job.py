@@ -44,8 +44,6 @@ class RolesJob:
     """The roles of one job on a fleet (`Programs`).
 
     Attributes:
-        spec: the job.
-        end_signals: the names of the signals that end it.
         refusal: None, as the ending includes the reason for a refusal.
         policy: decides when each role starts, restarts and stops.
         effects: carries out the decisions.
@@ -89,7 +87,6 @@ class RolesJob:
         self._alarm = DueTimer(self.loop, self.loop.awake, expire)
 
     def _observe(self, run: ObservedRun) -> None:
-        """Observe a run of a role that has not begun."""
         name = run.role
         self.effects.watch_output(run)
         self.histories[name] = RunHistory(self.loop.clock, self.histories[name])

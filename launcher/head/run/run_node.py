@@ -113,7 +113,6 @@ class RunNode:
     """A node of a run, as the runner knows it.
 
     Attributes:
-        connection: the connection to the node launcher.
         number: the index among the nodes of the run; never changes.
         node: the place in the plan, or in the current round of an elastic job.
         state: the current state; only the methods below change it.

@@ -28,7 +28,6 @@ class FormRound(NamedTuple):
         plan: which of them has which ranks.
         master: MASTER_ADDR.
         port: MASTER_PORT.
-        number: the number of the round.
         restarts: how many failures there were so far.
         most: how many there may be.
     """

@@ -141,7 +141,6 @@ class RunState:
     """A program on some nodes, from JOB to its end.
 
     Attributes:
-        spec: the job.
         nodes: the nodes in rank order, followed by those that were added later.
         plan: the ranks of each node, for an elastic job in the current round.
         master: MASTER_ADDR of the workers, "" before the start.

@@ -34,9 +34,7 @@ class RunView(NamedTuple):
     """A snapshot of a run.
 
     Attributes:
-        spec: the job.
         plan: the ranks of each node, for an elastic job in the current round.
-        phase: the current phase.
         started: whether the workers were started.
         abandoned: whether a third interrupt has ended the run without waiting for its nodes.
         error: why the run was refused; None if it was not.

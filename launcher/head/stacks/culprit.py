@@ -86,7 +86,6 @@ class JobSnapshot(NamedTuple):
     """All ranks at one moment.
 
     Attributes:
-        places: the place of each rank.
         waiting: the ranks that wait for others, by their stacks.
         perhaps: ranks whose stacks are inconclusive.
     """

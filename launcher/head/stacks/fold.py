@@ -35,7 +35,6 @@ class Picture(NamedTuple):
     Attributes:
         does: the activity, in words for one rank.
         several: the activity, in words for several ranks.
-        stacks: the displayed stacks.
     """
 
     does: str

@@ -14,7 +14,6 @@ class RankView(NamedTuple):
 
     Attributes:
         host: the host's name.
-        pid: the pid of the worker.
         processes: the worker, and the processes it has started; () if its node has not answered.
         threads: the threads of these processes whose stacks could be read.
         collectives: the latest few of each process group, if torch has recorded them.

@@ -58,7 +58,6 @@ def ask(client: LocalClient, request: Message, patience: float) -> dict[int, Ran
 
 
 def _received(message: Message) -> RankView:
-    """Return the view in an event."""
     try:
         view: RankView = reader("RankView")(message.get("view"))
     except Misfit as misfit:

@@ -82,7 +82,6 @@ def _spec(path: str) -> GitIgnoreSpec:
 
 
 def _rule(line: str) -> RegexPattern:
-    """Return the pattern of one line."""
     from pathspec.pattern import RegexPattern
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 

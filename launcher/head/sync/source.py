@@ -28,11 +28,8 @@ class SyncSource:
     """The folder on this machine.
 
     Attributes:
-        spec: the settings.
-        manifest: the contents.
         skipped: entries that cannot be synced, in words.
         outside: links that point out of the folder.
-        name: the name of the copies.
         key: tells copies of folders of the same name, by user and machine, apart.
     """
 

@@ -49,7 +49,6 @@ class HangReport(NamedTuple):
     """The means to report a hang.
 
     Attributes:
-        job_id: the job.
         policy: the watches that the user has requested.
         found: gets all hangs, for the report of the job.
         log: prints a message, given its text and level.

@@ -73,11 +73,7 @@ class RankIdleTime(NamedTuple):
 
 
 class RankIdleTimes:
-    """The time since when each running rank has been idle.
-
-    Attributes:
-        ranks: the idle times by rank.
-    """
+    """The time since when each running rank has been idle."""
 
     def __init__(self, interval: float, rest: float = 0.0) -> None:
         """Expect a report of each node every `interval` seconds.

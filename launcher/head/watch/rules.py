@@ -131,7 +131,6 @@ class RuleWatch:
         self._timer = self._loop.call_later(self._due - now, self._check)
 
     def _check(self) -> None:
-        """Check for overdue lines."""
         now = self._loop.clock()
         late = now - self._due
         for state in tuple(self._states):

@@ -43,7 +43,6 @@ class LinkSpan(NamedTuple):
     Attributes:
         sent: bytes.
         busy: seconds for which bytes were in transit.
-        seconds: the length of the span.
         resent: segments that were sent again.
     """
 
@@ -69,7 +68,6 @@ class Span(NamedTuple):
     """The time between two looks at all nodes, in which the job made steps.
 
     Attributes:
-        steps: the number of steps.
         seconds: the duration on the runner's clock.
         throttled: of each host, the share of the time for which its CPU quota stopped threads,
             summed over CPUs.

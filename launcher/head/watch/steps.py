@@ -53,11 +53,7 @@ class Mark(NamedTuple):
 
 
 class Series:
-    """The values of one series.
-
-    Attributes:
-        marks: the marks by rank.
-    """
+    """The values of one series."""
 
     def __init__(self) -> None:
         self.marks: dict[int, Mark] = {}

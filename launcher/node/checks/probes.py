@@ -145,11 +145,7 @@ class AddressProbe:
 
 
 class Resolver:
-    """A child that resolves one name.
-
-    Attributes:
-        pid: the pid of the child.
-    """
+    """A child that resolves one name."""
 
     def __init__(self, loop: Loop, name: str, port: int, resolved: Resolved) -> None:
         """Fork the child; `resolved` is called with a problem, or with family and socket address.

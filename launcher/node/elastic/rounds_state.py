@@ -135,11 +135,7 @@ class RoundsPhase(Enum):
 
 
 class RoundsState:
-    """The state of a node in its rounds.
-
-    Attributes:
-        phase: the current phase.
-    """
+    """The state of a node in its rounds."""
 
     def __init__(
         self, do: RoundsActions, workers: int, grace: float, template: Start | None

@@ -20,7 +20,6 @@ class Imported(NamedTuple):
     """A preloader's report on its imports; `process` describes the message.
 
     Attributes:
-        modules: the imported modules.
         missing: modules that were not found, with a text for each.
         failed: modules that raised an exception, with a text for each.
         unsafe: why a fork would not be safe, "" if it is.

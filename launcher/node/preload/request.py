@@ -21,7 +21,6 @@ class PreloadRequest(NamedTuple):
 
     Attributes:
         python: the interpreter of the workers.
-        modules: the modules that it imports.
         folders: the folders that a worker searches first for modules.
         workdir: the folder that it runs in.
         env: the variables that all workers share.

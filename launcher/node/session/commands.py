@@ -132,11 +132,7 @@ class Commands:
 
 
 class RunningCommand:
-    """A command, from its fork until its streams have ended.
-
-    Attributes:
-        pid: the pid of its supervisor.
-    """
+    """A command, from its fork until its streams have ended."""
 
     def __init__(
         self,

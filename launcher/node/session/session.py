@@ -144,7 +144,6 @@ class Session:
 
     @property
     def _ended(self) -> bool:
-        """True if the newest run has ended."""
         ended = self._run is not None and self._run.phase is NodeRunPhase.ENDED
         return ended and not self._checks.making
 

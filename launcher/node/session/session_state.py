@@ -103,7 +103,6 @@ class SessionState:
     """A session, from its start to its end.
 
     Attributes:
-        phase: its phase.
         code: the exit code of this process.
     """
 

@@ -34,7 +34,6 @@ class _ReceivedSignal:
     """A received signal, which may still arrive by other ways.
 
     Attributes:
-        ways: the ways by which it arrived.
         acted_at: the time of action; None before.
     """
 

@@ -52,7 +52,6 @@ class Reading(NamedTuple):
     """The stacks read from one process.
 
     Attributes:
-        threads: the stacks of its threads.
         source: the reader; "" without stacks.
         problem: why there are no stacks; else "".
     """

@@ -60,7 +60,6 @@ class CopyState(NamedTuple):
 
     Attributes:
         digest: the digest of the manifest; "" for none.
-        placed: the entries by path.
     """
 
     digest: str
@@ -72,7 +71,6 @@ class SyncFolder:
 
     Attributes:
         path: the path of the folder that dsrun has made.
-        copy: the path of the synced files.
         incoming: the path of files being received.
         lock: the file that runs lock.
         claimed: whether no run uses it.

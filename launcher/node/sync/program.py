@@ -50,11 +50,9 @@ class SyncRequest(NamedTuple):
     """The runner's request.
 
     Attributes:
-        name: the name of the folder.
         key: tells folders of the same name apart.
         source: the folder's path on the runner's machine, as encoded by `to_wire`.
         probe: the name of a file that is in the folder just now; "" if none could be made.
-        digest: the digest of the manifest.
     """
 
     name: str

@@ -121,7 +121,6 @@ class GroupState:
     """A group of workers, from their start to the end of their leftovers.
 
     Attributes:
-        phase: its phase.
         processes: the workers, with wait status once they have ended.
     """
 

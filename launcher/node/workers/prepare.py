@@ -85,7 +85,6 @@ class NodeSetup:
         base: the initial environment of the workers, as wire text.
         workdir: the working folder of the workers.
         python: the interpreter of the workers.
-        devices: the devices of this node.
         slots: the number of workers here; 0 if unknown.
         folder: the place of their log files; None for none.
         peers: the facts about other roles for the workers of a role; None until known.

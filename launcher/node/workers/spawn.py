@@ -40,7 +40,6 @@ class WorkerSpec(NamedTuple):
     """One worker, ready to be executed; the bytes are passed to execve(2).
 
     Attributes:
-        argv: the command of the worker.
         cpus: the CPUs for the worker; () for no change.
         keep_stdin: whether standard input is a pipe instead of /dev/null.
         stdin: a descriptor for standard input; -1 for none.

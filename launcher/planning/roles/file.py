@@ -159,7 +159,6 @@ def _role(reader: _Reader, keys: Any) -> RoleTable:
 
 
 def _settings(reader: _Reader, keys: dict[str, Any]) -> Iterator[Setting]:
-    """Yield the options that the keys set."""
     if "env" in keys:
         variables = reader.variables("env", keys["env"])
         yield Setting("export", reader.where("env"), "env", list(variables))

@@ -257,7 +257,6 @@ class _Placement:
     # -- one node ---------------------------------------------------------------------------------
 
     def _whole(self, one: RolePlacement, name: str) -> tuple[Host, Available]:
-        """Give a role a whole node."""
         self._check_owner(name)
         for user in self._users[name].values():
             raise _Misplaced("host", f"the slots of {name} belong to {user}; give slots, too")

@@ -73,8 +73,6 @@ class Nodes(NamedTuple):
 
     Attributes:
         inventory: the known hosts, and their source.
-        hosts: the hosts of the job.
-        choice: the backend.
         alone: whether the command runs on every node.
         container: the container that held nodes run in; None for none.
     """

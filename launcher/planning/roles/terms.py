@@ -178,7 +178,6 @@ def _unknown(
 
 
 def _check_cycles(tables: Sequence[RoleTable], known: Mapping[str, Terms]) -> None:
-    """Check that no roles wait for each other."""
     by_name = {table.name: table for table in tables}
     done: set[str] = set()
     for name in known:
