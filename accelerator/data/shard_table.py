@@ -263,7 +263,7 @@ class ShardTable:
         return -(-self._size // self._shard) if self._last else self._size // self._shard
 
     def _pop(self) -> int | None:
-        """Take the next number off the front, if there is one."""
+        """Take the next number off the front, if any."""
         if self._back:
             first, beyond = heappop(self._back)
             if first + 1 < beyond:

@@ -28,7 +28,7 @@ _GIB = 1 << 30
 
 
 class GpuProcess:
-    """A process that uses a GPU: its pid, and the bytes it holds there, None if not known."""
+    """A process that uses a GPU: its pid, and the bytes it holds there, None if unknown."""
 
     def __init__(self, *, pid: int, held: int | None) -> None:
         self.pid = pid

@@ -81,7 +81,7 @@ class DeviceStreams(Runtime):
         self._ranges.open[-1].enter_context(record_function(msg))
 
     def range_pop(self, domain: str | None = None) -> None:
-        """End the innermost range of this thread, if there is one."""
+        """End the innermost range of this thread, if any."""
         if hasattr(self._module, "nvtx"):
             self._module.nvtx.range_pop()
         elif self._ranges.open:

@@ -288,7 +288,7 @@ def _spec(name: str, idle_timeout: float, options: Mapping[str, object]) -> Hold
     """Return the nodes to hold.
 
     Raises:
-        LaunchError: an option is not valid.
+        LaunchError: an option is invalid.
     """
     level = {} if "quiet" in options or "log_level" in options else {"log_level": QUIET}
     argv = words({**options, **level})

@@ -65,7 +65,7 @@ def _received(line: socket) -> HoldSpec:
     """Return the nodes that the program wants to hold.
 
     Raises:
-        UsageError: the program has not sent the nodes in time, or they are not valid.
+        UsageError: the program has not sent the nodes in time, or they are invalid.
     """
     from ..specs import codec
     from ..specs.hold import HoldSpec

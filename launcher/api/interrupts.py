@@ -42,7 +42,7 @@ class Interrupts:
 
         Args:
             fd: the descriptor.
-            seconds: the time limit; None for none.
+            seconds: the time limit, or None.
             seen: the number of interrupts that the caller has handled.
         """
         poll = select.poll()

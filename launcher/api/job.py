@@ -90,7 +90,7 @@ class Job:
 
     @property
     def report(self) -> Report | None:
-        """The report of the job; None if it is not known to have ended, or could not start."""
+        """The report of the job; None before its certain end, and if it could not start."""
         return None if isinstance(self._ending, JobError) else self._ending
 
     def done(self) -> bool:

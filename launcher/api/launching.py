@@ -130,7 +130,7 @@ def check_output(output: object) -> None:
     """Check the argument `output`.
 
     Raises:
-        LaunchError: the value is not valid.
+        LaunchError: the value is invalid.
     """
     if output not in ("print", INHERIT, None) and not callable(output):
         raise LaunchError(f'output: expected "print", "inherit", a function or None: {output!r}')

@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
     Attributes:
         error: the exception that the rank raised, or the reason why the value cannot be unpickled
             here; None without an error.
-        words: the exception in words, "" for none.
+        words: the exception in words, or "".
         traceback: its traceback as text.
         raised: whether it has raised an exception.
     """

@@ -52,7 +52,7 @@ class JobOutput:
         return [] if self._lines is None else self._lines.rest(roles)
 
     def show(self, output: Output) -> None:
-        """Call the function of the program, if there is one."""
+        """Call the function of the program, if any."""
         if self._show is not None:
             self._show(output)
 

@@ -21,7 +21,7 @@ MANY = 1000
 
 
 def culprit(parts: Iterable[Part], dumps: Dumps) -> tuple[str, Exception] | None:
-    """Return the innermost value that cannot be pickled, in words, and the error; None for none.
+    """Return the innermost value that cannot be pickled, in words, and the error, or None.
 
     Args:
         parts: (words, value) of the objects to search.

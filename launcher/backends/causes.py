@@ -274,7 +274,7 @@ def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, ans
 
 
 def _bug(errors: str) -> str:
-    """Return an error of the node launcher that its own code has not handled, "" for none."""
+    """Return an error of the node launcher that its own code has not handled, or ""."""
     frames = re.findall(FRAME, errors, re.MULTILINE)
     if not frames:
         return ""

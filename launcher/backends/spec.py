@@ -44,7 +44,7 @@ class Automatic(NamedTuple):
     Attributes:
         place: the number by which backends are ordered.
         words: the reason for the choice; "{why_not}" is the reason against the previous backend.
-        program: a program that must be on PATH; "" for none.
+        program: a program that must be on PATH, or "".
         against: returns the reason against the backend, or "".
         install: a package to install if no backend can be used.
         noted: whether a line tells the user the choice.

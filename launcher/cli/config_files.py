@@ -92,7 +92,7 @@ def config(
         environ: the environment.
 
     Raises:
-        UsageError: a file is not valid, not safe or not trusted, or the profile does not exist.
+        UsageError: a file is invalid, not safe or not trusted, or the profile does not exist.
     """
     read_files = [parsed(path, own(path).data) for path in paths]
     project, skipped = _nearest(projects)
@@ -177,7 +177,7 @@ def _trusted(project: ConfigSource, environ: Mapping[str, str], *, here: bool) -
     """Return the file of a project.
 
     Raises:
-        UsageError: the file is not valid, or sets options that need trust without having it.
+        UsageError: the file is invalid, or sets options that need trust without having it.
     """
     file = parsed(project.path, project.data)
     settings = guarded(file)
@@ -222,7 +222,7 @@ def parsed(path: str, data: bytes) -> File:
     """Return the settings in the contents of a file.
 
     Raises:
-        UsageError: the settings are not valid.
+        UsageError: the settings are invalid.
     """
     path = one_line(path)
     document, lines = toml_file.read(path, data)

@@ -64,14 +64,14 @@ class Option(NamedTuple):
         elastic: whether the option has an effect only in an elastic job.
         not_in_python: why a Python program cannot set the option; "" if it can.
         untrusted: a regular expression for the values that a project's file may set before it is
-            trusted, "" for none. Only counts, filters, time limits, numbers of restarts, formats of
+            trusted, or "". Only counts, filters, time limits, numbers of restarts, formats of
             labels and log levels have one. Options that run, read, write, send, connect, hide or
             weaken something have none, nor do flags.
         only_typed: whether no configuration file can set the option.
         no_variable: whether no DSRUN_* variable can set the option.
         file: `read` or `written` if the value names files, by their use; else "".
         offers: the kind of values that completion offers, besides the choices and the suggested
-            values (see `commands/completion`); "" for none.
+            values (see `commands/completion`), or "".
     """
 
     default: Any

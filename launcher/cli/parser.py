@@ -94,7 +94,7 @@ def configured(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     """Parse a command line; configuration files may set options that it and variables leave open.
 
     Raises:
-        UsageError: an error of `parse`, or a configuration file is not valid.
+        UsageError: an error of `parse`, or a configuration file is invalid.
     """
     command = parse(argv, environ)
     options, program = command.options, command.program
@@ -132,7 +132,7 @@ def config_of(
         script: the path of the script, "" for a command without one.
 
     Raises:
-        UsageError: a file is not valid or not trusted, or the profile does not exist.
+        UsageError: a file is invalid or not trusted, or the profile does not exist.
     """
     if options.no_config and (options.profile or options.trust_here):
         named = f"--profile {options.profile}" if options.profile else "--trust_here"
@@ -342,7 +342,7 @@ def take(
 
     Args:
         word: the option, perhaps with its value.
-        following: the word after the option, if there is one.
+        following: the word after the option, if any.
         names: the existing options.
         values: the value of every option set so far; changed here.
         typed: the values of every option typed so far; the new value is added.
@@ -474,7 +474,7 @@ def record(
         again: whether the option has been given before in this place.
 
     Raises:
-        UsageError: the value is not valid.
+        UsageError: the value is invalid.
     """
     if text.startswith("~") and spec.metavar in PATHS:
         from ..common.account import at_home

@@ -39,7 +39,7 @@ def missing(taken: tuple[str, str], program: Sequence[str]) -> UsageError:
 
     Args:
         taken: the last option whose value is a separate word, and that word.
-        program: an empty word, if there is one in place of the script.
+        program: an empty word in place of the script, if any.
     """
     option, value = taken
     if program:

@@ -64,7 +64,7 @@ def read(path: str, data: bytes) -> tuple[dict[str, Any], Lines]:
         data: its contents, at most `LIMIT` bytes.
 
     Raises:
-        UsageError: the file is not valid TOML, or would take long to read.
+        UsageError: the file is invalid TOML, or would take long to read.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -190,7 +190,7 @@ def record_setting(one: Setting, values: Values) -> None:
     """Set the value of an option from a setting, or add to the value.
 
     Raises:
-        UsageError: the value is not valid.
+        UsageError: the value is invalid.
     """
     row = all_options()[one.name]
     if row.kind == "bool":

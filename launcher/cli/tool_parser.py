@@ -51,7 +51,7 @@ def configured(
     """Parse as `parse`; configuration files may also set the options shared with dsrun.
 
     Raises:
-        UsageError: an error of `parse`, or a configuration file is not valid.
+        UsageError: an error of `parse`, or a configuration file is invalid.
     """
     parsed = parse(command, words, environ, mixing)
     if parsed.help:

@@ -37,7 +37,7 @@ def trust(folder: str, environ: Mapping[str, str]) -> str:
     """Trust the present content of a folder's file, or of this file; return its path.
 
     Raises:
-        UsageError: there is no such file, it is not valid or not safe, or the trust cannot be kept.
+        UsageError: there is no such file, it is invalid or not safe, or the trust cannot be kept.
     """
     if os.path.basename(folder) == PROJECT and os.path.isfile(folder):
         folder = os.path.dirname(folder) or "."
@@ -62,7 +62,7 @@ def distrust(project: ConfigSource, file: File, environ: Mapping[str, str]) -> s
     """Return why the file of a project is not trusted, "" if it is.
 
     Raises:
-        UsageError: others can change the record, or a variable is not valid.
+        UsageError: others can change the record, or a variable is invalid.
     """
     try:
         known = _read(environ)

@@ -92,7 +92,7 @@ def prepare(command: ToolCommand, stack: ExitStack) -> PreparedCheck:
     """Plan, and start this machine's own node launcher.
 
     Raises:
-        UsageError: an option is not valid, or there is no such hold.
+        UsageError: an option is invalid, or there is no such hold.
         NodeError: the nodes of the hold are lost.
     """
     from ..planning.check import plan_check

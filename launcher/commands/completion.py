@@ -150,7 +150,7 @@ def _hosts(before: Sequence[str]) -> Iterator[str]:
 
 
 def _value(before: Sequence[str], *names: str) -> str:
-    """Return the value that an option has on the command line, "" for none."""
+    """Return the value that an option has on the command line, or ""."""
     found = ""
     for at, word in enumerate(before):
         name, attached, value = word.partition("=")

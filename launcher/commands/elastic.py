@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
     """Run the command with these arguments; return the exit code.
 
     Raises:
-        UsageError: an argument, the config or the world size is not valid.
+        UsageError: an argument, the config or the world size is invalid.
     """
     given = _parse(words)
     if "help" in given:

@@ -32,10 +32,10 @@ class Task(NamedTuple):
 
     Attributes:
         command: the command that runs on each host.
-        make_input: makes the source of its input; None for none.
+        make_input: makes the source of its input, or None.
         receive: passes the output to another receiver than the results, and returns a function to
             call at the end; None if the results keep the output.
-        done: returns a message about the hosts where it went well, "" for none; None if there is
+        done: returns a message about the hosts where it went well, or ""; None if there is
             never a message.
     """
 

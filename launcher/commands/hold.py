@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
     """Run the command with these arguments; return the exit code.
 
     Raises:
-        DsrunError: an argument is not valid, or the nodes cannot be held.
+        DsrunError: an argument is invalid, or the nodes cannot be held.
     """
     if words[:1] in (["--list"], ["list"], ["ls"], ["status"]):
         raise UsageError(f"dsrun-hold {words[0]}: dsrun-job lists your jobs and holds")

@@ -64,7 +64,7 @@ class Verb(NamedTuple):
     Attributes:
         act: carries it out; returns the exit code.
         words: for each word that may follow, the values that completion offers: kinds of
-            `completion`, joined by commas, "" for none. All words but the last one may be left out.
+            `completion`, joined by commas, or "". All words but the last one may be left out.
     """
 
     act: Callable[[JobCommand], int]
@@ -76,7 +76,7 @@ def run(words: list[str]) -> int:
     """Run the command with these arguments; return the exit code.
 
     Raises:
-        UsageError: an argument is not valid, or there is no such job.
+        UsageError: an argument is invalid, or there is no such job.
         DsrunError: the job refuses, or does not answer.
     """
     if {"-h", "--help"} & {*words} or words[:1] == ["help"]:

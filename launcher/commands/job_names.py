@@ -54,7 +54,7 @@ def choose(
     Without a word it is the only job, or the only hold if there is no job.
 
     Args:
-        word: the word that the user has typed, None for none.
+        word: the word that the user has typed, or None.
         known: all jobs and holds.
         newest: returns the newest of some jobs; None if none answers.
 

@@ -79,7 +79,7 @@ def until_end(folder: JobFolder, seconds: float | None = None) -> KeptEnd:
 
     Args:
         folder: the folder of the job.
-        seconds: the time limit; None for none.
+        seconds: the time limit, or None.
 
     Raises:
         DsrunError: the job has ended without a record.

@@ -46,7 +46,7 @@ def run(words: Sequence[str]) -> int:
     """Run this node's part of a job; return its exit code.
 
     Raises:
-        DsrunError: an argument is not valid, or the node cannot run the job.
+        DsrunError: an argument is invalid, or the node cannot run the job.
     """
     text, rest = _take_world_info(list(words))
     command = rendezvous.apply(parse(rest, os.environ))

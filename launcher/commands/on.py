@@ -191,7 +191,7 @@ def _write(path: str | None, report: dict[str, object]) -> bool:
 
 
 def _write_refusal(path: str | None, job_id: str, error: DsrunError) -> None:
-    """Write --report_file, if there is one, for a job that has not run."""
+    """Write --report_file, if any, for a job that has not run."""
     if path is None:
         return
     from ..head.report import file

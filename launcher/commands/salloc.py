@@ -53,7 +53,7 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
         environ: this process's environment.
 
     Raises:
-        UsageError: there is no salloc, or an argument is not valid.
+        UsageError: there is no salloc, or an argument is invalid.
     """
     options = command.options
     if not any(command.program[:1]):

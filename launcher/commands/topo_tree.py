@@ -37,7 +37,7 @@ class Machine(NamedTuple):
     Attributes:
         memory: KiB of each NUMA node that has memory.
         hidden: number of online cpus that this process may not use.
-        title: the plural of its kind of devices; "" for none.
+        title: the plural of its kind of devices, or "".
     """
 
     name: str

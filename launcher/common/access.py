@@ -32,7 +32,7 @@ LETTERS = {os.X_OK: "x", os.R_OK: "r", os.W_OK: "w"}
 
 
 def denied(path: str, *rights: int) -> str:
-    """Return the part of a path that is forbidden, and the right that is missing; "" for none.
+    """Return the part of a path that is forbidden, and the right that is missing, or "".
 
     Args:
         path: a file or folder; a missing one is not forbidden, except for writing.

@@ -20,8 +20,8 @@ class Account(NamedTuple):
     """This user.
 
     Attributes:
-        name: the name for a login elsewhere; "" for none.
-        home: an absolute path, "" for none.
+        name: the name for a login elsewhere, or "".
+        home: an absolute path, or "".
         known: whether the user database has an entry, without which OpenSSH and pdsh do not run.
     """
 
@@ -79,7 +79,7 @@ def user_words(uid: int) -> str:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user in the machine's own file, "" for none."""
+    """Return the name of a user in the machine's own file, or ""."""
     from .network import lines_of
 
     rows = [line.split(":") for line in lines_of("/etc/passwd")]

@@ -178,7 +178,7 @@ def _text(path: str) -> str:
 
 
 def _interpreter(start: bytes) -> str:
-    """Return the program named after `#!`, "" for none."""
+    """Return the program named after `#!`, or ""."""
     line = start.partition(b"\n")[0]
     words = line.removeprefix(b"#!").strip(b" \t").replace(b"\t", b" ").split(b" ", 1)
     return os.fsdecode(words[0])

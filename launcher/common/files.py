@@ -80,7 +80,7 @@ def text(data: bytes, name: str) -> str:
 
 
 def home() -> str:
-    """Return this user's home folder: HOME, or the folder in the user database; "" for none."""
+    """Return this user's home folder: HOME, or the folder in the user database, or ""."""
     named = os.environ.get("HOME", "")
     if os.path.isabs(named):
         return named

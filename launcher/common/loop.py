@@ -79,7 +79,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def expired(self, now: float) -> Callback | None:
-        """Remove and return the next callback that is due by `now`, if there is one."""
+        """Remove and return the next callback that is due by `now`, if any."""
         due = self.due
         return heapq.heappop(self._heap)[2].call if due is not None and due <= now else None
 
@@ -140,11 +140,11 @@ class Loop:
         self._add(fd, WRITE, call)
 
     def remove_writer(self, fd: int) -> None:
-        """Remove the writer of `fd`, if there is one."""
+        """Remove the writer of `fd`, if any."""
         self._remove(fd, WRITE)
 
     def remove(self, fd: int) -> None:
-        """Remove the reader and the writer of `fd`, if there are any."""
+        """Remove the reader and the writer of `fd`, if any."""
         self._remove(fd, READ | WRITE)
 
     def has_reader(self, fd: int) -> bool:

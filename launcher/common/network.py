@@ -116,7 +116,7 @@ def _towards(host: str) -> str:
 
 
 def interface_of(address: str) -> str:
-    """Return the name of the interface that has this IPv4 address, "" for none."""
+    """Return the name of the interface that has this IPv4 address, or ""."""
     with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         names = (name for _, name in system.if_nameindex() if _ipv4_of(probe, name) == address)
         return next(names, "")
@@ -150,7 +150,7 @@ def mtus(names: Iterable[str]) -> dict[str, int]:
 
 
 def _ipv4_of(probe: socket.socket, name: str) -> str:
-    """Return the first IPv4 address of an interface, "" for none."""
+    """Return the first IPv4 address of an interface, or ""."""
     with suppress(OSError):  # an interface without an address
         packed = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", os.fsencode(name)))
         return socket.inet_ntoa(packed[20:24])

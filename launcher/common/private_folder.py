@@ -1,4 +1,4 @@
-"""Folders of this user alone, for caches and state: made if need be, checked before each use."""
+"""Folders of this user alone, for caches and state: made if necessary, checked before each use."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SHOWN = 4
 
 
 def present(script: str, folder: str) -> str:
-    """Return the scripts in the folder of a missing one, to append to its name; "" for none."""
+    """Return the scripts in the folder of a missing one, to append to its name, or ""."""
     inner = os.path.dirname(script)
     names = sorted(one for one in scripts_in(os.path.join(folder, inner)) if one.endswith(".py"))
     if not names or not script.endswith(SCRIPTS):

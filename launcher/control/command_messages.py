@@ -22,7 +22,7 @@ class ExecCommand(NamedTuple):
         credit: bytes of output that it may send at first.
         lease: seconds without a heartbeat of the runner after which it is stopped, if the node has
             not received a JOB yet.
-        program: a program of dsrun, with `argv` as its arguments; "" for none.
+        program: a program of dsrun, with `argv` as its arguments, or "".
     """
 
     id: Id

@@ -119,7 +119,7 @@ _ID = struct.Struct("!I")
 
 
 class BadFrame(Exception):
-    """The bytes are not a frame, or a frame is not valid here."""
+    """The bytes are not a frame, or a frame is invalid here."""
 
 
 def pack(kind: int, body: bytes = b"") -> bytes:

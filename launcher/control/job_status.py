@@ -35,7 +35,7 @@ class RankStatus(NamedTuple):
     Attributes:
         rank: the rank of the worker.
         host: the host's name.
-        device: the device as in the variable that masks devices; "" for none.
+        device: the device as in the variable that masks devices, or "".
         pid: the pid on the host, 0 if the worker does not run.
         state: the worker's state; `ended` means with code 0.
         since: the time of its start, in seconds since 1970; 0 if it does not run.
@@ -76,7 +76,7 @@ class JobStatus(NamedTuple):
         nodes: in the order of their ranks.
         ranks: all ranks, or () if not requested.
         last: the newest line of output.
-        last_rank: the rank that has written it, None for none.
+        last_rank: the rank that has written it, or None.
     """
 
     version: str

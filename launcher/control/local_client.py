@@ -143,7 +143,7 @@ class LocalClient:
         """Yield frames until the server ends the connection, or for this number of seconds.
 
         Raises:
-            LostError: no further frame has arrived in time, or it is not valid.
+            LostError: no further frame has arrived in time, or it is invalid.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:

@@ -12,7 +12,7 @@ class Measure(NamedTuple):
     Attributes:
         tests: the names of the tests, such as "cpu", in `node.full_check.devices`.
         seconds: the approximate length of each measurement.
-        workdir: the folder that jobs run in, "" for none.
+        workdir: the folder that jobs run in, or "".
         python: the workers', "" for the one that dsrun runs on there.
     """
 

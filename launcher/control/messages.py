@@ -146,7 +146,7 @@ class Hello(NamedTuple):
         addresses: the addresses of this machine, without loopback, most useful first.
         problems: why the job cannot run here, in words; nothing is started if there is a problem.
         clock: this machine's monotonic clock in seconds, when this was sent.
-        log_dir: the folder of this job's log files here, "" for none.
+        log_dir: the folder of this job's log files here, or "".
         pids: the pids of the guard and of the node launcher.
         facts: the facts by which nodes are compared, None if JOB does not ask for them.
         network: the interfaces, and the addresses where others can try them; None if JOB does not
@@ -194,7 +194,7 @@ class Start(NamedTuple):
         restarts: the number of restarts of the job's workers after failures so far.
         agent_variables: the environment that torch's agent has made for each worker here
             (`node.elastic`).
-        world: DSRUN_WORLD_INFO of the workers, "" for none.
+        world: DSRUN_WORLD_INFO of the workers, or "".
     """
 
     first_rank: Rank
@@ -217,13 +217,13 @@ class WorkerBinding(NamedTuple):
     """The binding of one worker, a row of BINDINGS.
 
     Attributes:
-        device: the worker's devices, as in the variable that masks devices; "" for none.
+        device: the worker's devices, as in the variable that masks devices, or "".
         address: the known PCI addresses of the devices.
         node: the NUMA node of the devices, None if unknown or not unique.
         cpus: the CPUs that the worker may run on, as a list in the kernel's format.
         memory: the memory policy and the NUMA nodes that the worker may use, as a list in the
             kernel's format.
-        nic: the network card nearest to the device, "" for none.
+        nic: the network card nearest to the device, or "".
     """
 
     rank: Rank

@@ -80,7 +80,7 @@ class NetworkUse(NamedTuple):
     """A process on the network, or on a Unix socket with a path, in a row of `StacksAnswer`.
 
     Attributes:
-        awaits: the wait of its main thread, one of the words above; "" for none.
+        awaits: the wait of its main thread, one of the words above, or "".
         others: the wait of its other threads, the first of these words that fits one; threads of
             torch, which wait for other ranks, are left out.
         received: bytes received by its open TCP connections.
@@ -100,7 +100,7 @@ class Collective(NamedTuple):
 
     Attributes:
         group: torch's name of the process group: `default_pg` for the group of all ranks.
-        members: the ranks of the group in the job, () if not known.
+        members: the ranks of the group in the job, () if unknown.
         sequence: the number of the collective in this group, as this rank counts, from 1 on.
         operation: such as `all_reduce`.
         sizes: the sizes of its inputs, as text such as `[[10], [2, 3]]`.

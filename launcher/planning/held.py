@@ -220,7 +220,7 @@ def _missing(held: HoldAnswer, lost: list[str]) -> NodeError:
 
 
 def _lost_note(held: HoldAnswer) -> list[str]:
-    """Return a note on hosts that are missing at present, if there are any."""
+    """Return a note on hosts that are missing at present, if any."""
     return [f"currently missing: {_causes(held, list(held.lost))}"] if held.lost else []
 
 

@@ -25,7 +25,7 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
         idle_timeout: seconds without a run until the nodes are released; 0 for never.
 
     Raises:
-        UsageError: an option is not valid, or nodes reached in this way cannot be held.
+        UsageError: an option is invalid, or nodes reached in this way cannot be held.
     """
     check(options, name)
     options = options.changed(module=True)

@@ -75,8 +75,8 @@ class _EveryPlan(TypedDict):
         debug: the workers that start under a debugger; None if none does.
         elastic: limits of an elastic job in dsrun's own rounds; None otherwise.
         sync: the folder that is copied to the nodes; None without --sync.
-        updates: the list in which an elastic job looks for added and removed hosts; None for none.
-        batches: the elastic batch plan of --elastic_config; None for none.
+        updates: the list in which an elastic job looks for added and removed hosts, or None.
+        batches: the elastic batch plan of --elastic_config, or None.
         dial_in: the settings for node launchers that dial the runner.
         origin: the origin of the plan.
         core_lists: core lists of hosts that have their own, by host name; each such as 0-3,8.

@@ -75,7 +75,7 @@ def inputs(options: Options, script: str = "") -> dict[str, str]:
 
     Args:
         options: the options of the command.
-        script: the program of its workers, "" for none.
+        script: the program of its workers, or "".
     """
     found = dict.fromkeys(map(from_here, _usual(options, script)), "a file that dsrun reads")
     for name, row in all_options().items():

@@ -43,7 +43,7 @@ class PythonEnvironment(NamedTuple):
 
     Attributes:
         origin: the variable that names it, or `.venv`.
-        python: the path of its interpreter; "" for none.
+        python: the path of its interpreter, or "".
         problem: why it cannot be used, "" if it can.
         own: whether dsrun runs on it.
     """
@@ -120,13 +120,13 @@ def places(environ: Mapping[str, str], start: str | None) -> Iterator[PythonEnvi
 
 
 def nearest(start: str, home: str) -> str:
-    """Return the nearest `.venv` in a folder or above it, "" for none.
+    """Return the nearest `.venv` in a folder or above it, or "".
 
     Nothing above the repository (the nearest folder with `.git`) or the home folder is looked at.
 
     Args:
         start: an absolute path, by which the nodes know the folder, even through links.
-        home: the home folder, "" for none.
+        home: the home folder, or "".
     """
     folder, above = "", os.path.normpath(start)
     while above != folder:

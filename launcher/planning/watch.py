@@ -46,7 +46,7 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
 
 
 def _rules(options: Options) -> tuple[Rule, ...]:
-    """Return the rules on output; their reader is imported only if there are any.
+    """Return the rules on output; their reader is imported only, if any.
 
     Raises:
         UsageError: the rules are invalid, or there is no output.
@@ -65,7 +65,7 @@ def _rules(options: Options) -> tuple[Rule, ...]:
 
 
 def _checkpoints(options: Options) -> str:
-    """Return the pattern of files that show progress, as an absolute path; "" for none.
+    """Return the pattern of files that show progress, as an absolute path, or "".
 
     Raises:
         UsageError: the sign of progress is missing, or not needed.

@@ -42,12 +42,12 @@ class ClusterEnvironment(NamedTuple):
     """One node's place in a job whose command runs on every node.
 
     Attributes:
-        nodes: the number of nodes; None if not known.
-        master_addr: node 0's host name or address; None if not known.
-        master_port: the port for the workers; None if not known.
+        nodes: the number of nodes; None if unknown.
+        master_addr: node 0's host name or address; None if unknown.
+        master_port: the port for the workers; None if unknown.
         slots: the number of workers to start here; None for one per device.
         words: text for the user: where this comes from.
-        hosts: names of all nodes in order of rank; () if not known.
+        hosts: names of all nodes in order of rank; () if unknown.
         control_port: a port on node 0 that other jobs there do not use; None for the default.
         task: set by a launcher for each of its tasks, so it overrides --node_rank.
     """

@@ -96,7 +96,7 @@ def parse_hosts(text: str, where: str = "--host") -> list[Host]:
 
 
 def _foreign(text: str) -> str:
-    """Return the kind of a file that is not a hostfile, "" if it is unknown."""
+    """Return the kind of a file that is not a hostfile, "" if unknown."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     first, words = lines[0], {line.split()[0].lower() for line in lines}
     if first[0] == "{" or first.startswith(("[{", '["', "[[")):

@@ -73,7 +73,7 @@ def as_listed(hosts: Sequence[Host], listed: Sequence[Host], source: str) -> lis
 
 
 def _other_name(name: str, known: Mapping[str, Host]) -> str:
-    """Return the key of the host with this other name, "" for none."""
+    """Return the key of the host with this other name, or ""."""
     from .aliases import meant
 
     return meant([name], known).get(name, "")

@@ -33,7 +33,7 @@ class BackendSettings(NamedTuple):
         rank_per_task: whether the engine starts one task per rank instead of one per node.
         elastic: whether the job can continue without a node.
         force_multi: whether this machine, too, is reached through the backend.
-        container: the container in which node launchers run; None for none.
+        container: the container in which node launchers run, or None.
     """
 
     python: str = sys.executable

@@ -83,7 +83,7 @@ def unpacked(word: str) -> ContainerSpec:
     """Return the container of a word.
 
     Raises:
-        UsageError: it is of another version of dsrun, or a field is not valid.
+        UsageError: it is of another version of dsrun, or a field is invalid.
         ValueError: it is damaged.
     """
     from .codec import decode

@@ -391,7 +391,7 @@ def worker(
             dsrun inside the job.
         sent: the variables that travelled; they override `base`.
         promised: rank variables and the device mask; they override both.
-        first: a folder to put at the front of PYTHONPATH, "" for none.
+        first: a folder to put at the front of PYTHONPATH, or "".
         python: the interpreter; its folder is added to PATH, so that its tools are found.
         threads: OMP_NUM_THREADS, unless that is set.
     """

@@ -79,7 +79,7 @@ def listing(hosts: Iterable[Host], near: str = "") -> str:
 
 
 def repeats(hosts: Iterable[Host], source: str) -> list[str]:
-    """Return a note for the user on hosts that are listed more than once, if there are any."""
+    """Return a note for the user on hosts that are listed more than once, if any."""
     repeated = [host for host in hosts if host.times > 1]
     if not repeated:
         return []

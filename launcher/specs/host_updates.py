@@ -28,8 +28,8 @@ class HostUpdates(NamedTuple):
     """The source of added and removed hosts for an elastic job: a program, else a hostfile.
 
     Attributes:
-        script: a command that prints one host per line; "" for none.
-        hostfile: the hostfile that is watched; "" for none.
+        script: a command that prints one host per line, or "".
+        hostfile: the hostfile that is watched, or "".
         hosts: the choice among the listed hosts.
     """
 

@@ -53,9 +53,9 @@ class JobSpec(NamedTuple):
         hooks: the reports on the job to other programs.
         debug: the workers that start under a debugger; None if none does.
         elastic: the limits for shrinking, growing and failing; None for a static job.
-        sync: the folder that is synced to the nodes; None for none.
-        updates: the list in which the job looks for added and removed hosts; None for none.
-        batches: the elastic batch plan that the number of workers must fit; None for none.
+        sync: the folder that is synced to the nodes, or None.
+        updates: the list in which the job looks for added and removed hosts, or None.
+        batches: the elastic batch plan that the number of workers must fit, or None.
         dial_in: the settings for node launchers that dial the runner.
         origin: the origin of the plan, as text for the user.
         only: the rank of the only node that this process starts; None for all.

@@ -28,7 +28,7 @@ class WorkerPolicy(NamedTuple):
     """The start of workers, apart from program, folder and variables.
 
     Attributes:
-        venv_script: a shell file to source before the workers, as an absolute path; "" for none.
+        venv_script: a shell file to source before the workers, as an absolute path, or "".
         role: the workers' ROLE_NAME.
         run_id: the workers' TORCHELASTIC_RUN_ID; "" for the job's id.
         one_device: whether each worker sees one device only, as LOCAL_RANK 0.
@@ -37,7 +37,7 @@ class WorkerPolicy(NamedTuple):
         warm: whether such a fork waits for the next round, for each worker of an elastic job.
         expects_devices: whether accelerators are expected; a line tells the user if they are
             missing.
-        needs_devices: the option that requires accelerators; "" for none.
+        needs_devices: the option that requires accelerators, or "".
         ends: the last arguments of workers on node 0, and on other nodes, with placeholders to fill
             in; () to leave all words unchanged.
     """
@@ -146,7 +146,7 @@ class OutputPolicy(NamedTuple):
         tee: streams that go to the console and to log files.
         console_ranks: only the output of these ranks is printed; empty for all.
         local_ranks: only the output of these local ranks is printed; empty for all.
-        log_dir: the folder of the log files on each node; "" for none.
+        log_dir: the folder of the log files on each node, or "".
         log_private: whether each node writes its log files to a new temporary folder.
         log_layout: the naming of log files: `dsrun` or `torchrun`.
         log_part: the subfolder of these log files in the job's folder; "" for that folder itself.
@@ -157,7 +157,7 @@ class OutputPolicy(NamedTuple):
         color: when lines are coloured: `auto`, `always` or `never`.
         level: the lowest level of dsrun's own lines that is printed.
         stdin: whether rank 0 reads the standard input of dsrun.
-        report_file: the file to write the job's result to; None for none.
+        report_file: the file to write the job's result to, or None.
     """
 
     prefix: str = "{host}:{rank}| "
@@ -183,12 +183,12 @@ class CheckPolicy(NamedTuple):
     Attributes:
         quick: whether the facts of all nodes are compared before the start.
         strict: whether findings that would only be warnings end the start.
-        health_command: a shell command that must succeed on a node; "" for none.
+        health_command: a shell command that must succeed on a node, or "".
         health_timeout: seconds that this command may take.
         least: the smallest number of nodes to start with, without those that fail or cannot be
             reached; None if all are needed, or if only an elastic job's own limit counts.
         setup: a shell command that is run once before the job on each node, or for all nodes that
-            share its folder; "" for none.
+            share its folder, or "".
         setup_if: files whose contents decide whether it is run again.
     """
 
@@ -209,8 +209,8 @@ class Rule(NamedTuple):
         expect: a Python regular expression for such a line.
         within: seconds from the start of the workers to the first such line; 0 to use `every`.
         every: seconds from one such line to the next; 0 for any time.
-        finite: the name or number of a group, a number that must be finite; "" for none.
-        falls: the name or number of a group, a number that must fall; "" for none.
+        finite: the name or number of a group, a number that must be finite, or "".
+        falls: the name or number of a group, a number that must fall, or "".
         over: the number of such lines of one rank within which the number must reach a new low.
         ranks: the ranks whose lines count; empty for all.
         then: the reaction if the rule is broken, one of `ALERT_ACTIONS`.
@@ -236,7 +236,7 @@ class WatchPolicy(NamedTuple):
         rules: rules on the workers' output.
         fruitless_rounds: the number of consecutive rounds without progress that end the job; 0 for
             no such end.
-        checkpoints: a pattern of files as seen by the runner; a new file is progress; "" for none.
+        checkpoints: a pattern of files as seen by the runner; a new file is progress, or "".
         slow: whether to warn of ranks and links that slow down the others.
         hook: whether workers that run Python prepare to report where they are in their code.
     """
@@ -261,8 +261,8 @@ class HookPolicy(NamedTuple):
     """Reports on a running job to other programs.
 
     Attributes:
-        metrics_file: the file that metrics are written to, as an absolute path; None for none.
-        on_event: a shell command that is run for every event of the job; "" for none.
+        metrics_file: the file that metrics are written to, as an absolute path, or None.
+        on_event: a shell command that is run for every event of the job, or "".
         folder: the folder that the shell command runs in, as an absolute path; / if there is no
             command.
     """
@@ -278,7 +278,7 @@ class DebugPolicy(NamedTuple):
     Attributes:
         ranks: the ranks of these workers; empty for all.
         wait: whether they wait for an editor before the first line of their program.
-        file: the launch.json that gets a configuration for each of them, "" for none.
+        file: the launch.json that gets a configuration for each of them, or "".
     """
 
     ranks: frozenset[int] = frozenset()

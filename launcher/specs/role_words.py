@@ -126,7 +126,7 @@ def variables(ports: Mapping[str, int], texts: Mapping[str, str], file: str = ""
     Args:
         ports: as for `fill`.
         texts: as for `fill`.
-        file: the path of `document` on the node, "" for none.
+        file: the path of `document` on the node, or "".
     """
     own = {f"DSRUN_PORT_{name.upper()}": str(port) for name, port in ports.items()}
     known = {name: text for name, text in texts.items() if text}

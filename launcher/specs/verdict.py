@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
     Attributes:
         kind: the class of the failure.
         retry: whether the job may succeed when it is started again.
-        sentence: the explanation, "" if the rank's output has it, or if it is unknown.
+        sentence: the explanation, "" if the rank's output has it, or if unknown.
         advice: the remedy, or "".
     """
 

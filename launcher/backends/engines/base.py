@@ -114,7 +114,7 @@ class Engine:
         return {name: value for name, value in os.environ.items() if name not in gone}
 
     def advice(self, lines: Sequence[str]) -> str:
-        """Return advice on an end that these lines of the engine explain, "" for none."""
+        """Return advice on an end that these lines of the engine explain, or ""."""
         job = os.environ.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOBID")
         if not job or not _ENDED.search(" ".join(lines)):
             return ""

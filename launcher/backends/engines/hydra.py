@@ -15,7 +15,7 @@ HYDRA = "HYDRA build details"
 
 
 def best(addresses: Sequence[str]) -> Sequence[str]:
-    """Return the first IPv4 address, else the first of all, if there is one. Pure."""
+    """Return the first IPv4 address, else the first of all, if any. Pure."""
     return [*(one for one in addresses if ":" not in one), *addresses][:1]
 
 

@@ -110,7 +110,7 @@ class SshSessions:
     def _connect(
         self, login: ProxyJump, opened: list[Closable], via: tuple[str, ...], over: str = ""
     ) -> paramiko.Transport:
-        """Log in, through jump hosts if there are any, and return the transport.
+        """Log in, through jump hosts, if any, and return the transport.
 
         Args:
             login: the host, and its user and port if given.

@@ -80,7 +80,7 @@ class HostConfig(NamedTuple):
         address: its HostName.
         keys: the files of IdentityFile, whether or not they exist.
         certificates: the files of CertificateFile.
-        agent: the agent's socket, "" for none.
+        agent: the agent's socket, or "".
         known_as: HostKeyAlias, or "".
         known_hosts: the files of known keys, the user's own first.
         family: AddressFamily.
@@ -174,7 +174,7 @@ def resolve(values: Values, name: str, account: LoginName) -> HostConfig:
 
 
 def _first(values: Values, keyword: str, default: str = "") -> str:
-    """Return the first value, which is the one in effect; "" for none."""
+    """Return the first value, which is the one in effect, or ""."""
     value = values.get(keyword, [default])[0]
     return "" if value.lower() == "none" else value
 

@@ -109,7 +109,7 @@ def reader(args: tuple[str, ...] = ()) -> ConfigReader:
 
 
 def agent() -> str:
-    """Return the socket of the user's agent, "" for none; paramiko uses no other."""
+    """Return the socket of the user's agent, or ""; paramiko uses no other."""
     return os.environ.get("SSH_AUTH_SOCK", "")
 
 

@@ -18,7 +18,7 @@ class Tool(NamedTuple):
         rows: its own options.
         more: paragraphs after the options.
         shared: names of the options shared with dsrun.
-        shared_words: text of the help instead of these names, "" for none.
+        shared_words: text of the help instead of these names, or "".
     """
 
     title: str

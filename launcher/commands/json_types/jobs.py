@@ -168,7 +168,7 @@ class ReportJson(TypedDict):
             cannot be seen from here.
         text: the report in words, as a terminal shows it; for wait "" if there is nothing to say.
         report: the report as for --report_file (report.schema.json); for a running job, the report
-            so far, with None as exit_code. None if it is unknown.
+            so far, with None as exit_code. None if unknown.
     """
 
     job_id: str
@@ -183,14 +183,14 @@ class EndedJobJson(TypedDict):
     Attributes:
         job_id: its id.
         state: the state, as for report.
-        exit_code: its exit code, None if that is not known.
+        exit_code: its exit code, None if unknown.
         since: the time of its start, in seconds since 1970.
         ended: the time of its end, in seconds since 1970; None if unknown.
         machine: the machine of its dsrun, or of the hold that ran it.
         program: the script and its arguments, as a shell reads them.
         workdir: the folder of its workers.
         launcher: how its nodes were started, as for --launcher.
-        hold: the hold that ran it; "" for none.
+        hold: the hold that ran it, or "".
         last: the newest line of output, with its rank before it.
         damage: its unreadable files, and the reasons; "" if all are readable.
     """

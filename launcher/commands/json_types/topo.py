@@ -26,12 +26,12 @@ class WorkerJson(TypedDict):
 
     Attributes:
         rank: its local rank.
-        device: its device, as in the variable that masks devices; "" for none.
-        address: PCI address of the device; "" if not known.
-        node: NUMA node of the device; None if not known.
+        device: its device, as in the variable that masks devices, or "".
+        address: PCI address of the device; "" if unknown.
+        node: NUMA node of the device; None if unknown.
         cpus: the cpus that it may run on, such as 0-3,8; "" if it is not bound.
-        memory: policy and NUMA nodes of its memory, such as bind:0; "" for none.
-        nic: the network card that is nearest to its device; "" if not known.
+        memory: policy and NUMA nodes of its memory, such as bind:0, or "".
+        nic: the network card that is nearest to its device; "" if unknown.
     """
 
     rank: int

@@ -88,7 +88,7 @@ def tool(spec: ContainerSpec) -> str:
 
 
 def resolved(spec: ContainerSpec, path: str) -> Resolved:
-    """Return the image of a container, pulled if need be, or the running container.
+    """Return the image of a container, pulled if necessary, or the running container.
 
     Raises:
         NodeError: it is missing, or cannot be used.

@@ -16,7 +16,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job whose words are filled in on each node, and end in those for its place.
 
     Raises:
-        UsageError: the words are not valid, or a placeholder is written wrongly.
+        UsageError: the words are invalid, or a placeholder is written wrongly.
     """
     if not (options.placeholders or options.first or options.rest):
         return spec

@@ -26,7 +26,7 @@ class CheckVerdict(NamedTuple):
         missing: why other nodes are missing, by name.
         problems: why nodes cannot run a job together, as lines that begin with a node's name.
         found: the findings of the quick check.
-        sync: the folder that nodes lack and --sync would copy, "" for none.
+        sync: the folder that nodes lack and --sync would copy, or "".
         strict: whether warnings are errors.
         python: the origin of the workers' Python, as in `Origin`.
     """

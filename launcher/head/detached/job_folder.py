@@ -157,7 +157,7 @@ class JobFolder(NamedTuple):
 
     @property
     def ending(self) -> KeptEnd | None:
-        """The end of the job; None if it is unknown."""
+        """The end of the job; None if unknown."""
         with suppress(Damage):
             return _ending(self.path)
         return None

@@ -31,7 +31,7 @@ def new_folder(
         spec: the job.
         environ: says where the folders are.
         pid: the pid of the process that runs the job.
-        hold: the name of this hold, "" for none.
+        hold: the name of this hold, or "".
         roles: its roles; none if it has one program.
 
     Raises:

@@ -88,7 +88,7 @@ def explain(
     done: Sequence[Done] = (),
     unended: Iterable[WorkerFailure] = (),
 ) -> RowMatch | None:
-    """Return the explanation of the first of these failures, None for none.
+    """Return the explanation of the first of these failures, or None.
 
     If it may be a consequence, its cause is looked for among the other failures, the workers that
     had raised an exception and not ended, and those that were done before it.
@@ -136,7 +136,7 @@ def _unexplained(failure: WorkerFailure) -> RowMatch | None:
 
 @lru_cache(16)  # the report asks more than once
 def diagnose(failure: WorkerFailure, *, logs: bool = False) -> RowMatch | None:
-    """Return the row that explains a failure by itself; None for none.
+    """Return the row that explains a failure by itself, or None.
 
     With `logs`, a running program that logs exceptions in one line may have written the output.
     """
@@ -285,7 +285,7 @@ def _found(
 
 
 def evidence_of(failure: WorkerFailure, name: str) -> str:
-    """Return the node's evidence of this name, "" for none."""
+    """Return the node's evidence of this name, or ""."""
     found = (text.partition(": ") for text in failure.evidence)
     return next((plain(text) for kind, _, text in found if name and kind == name), "")
 

@@ -30,7 +30,7 @@ _MODULE = re.compile(r"No module named '?([\w]+)")
 
 
 def missing_here(found: RowMatch, facts: NodeFacts) -> str:
-    """Return the other nodes that have the module missing on this one, "" for none."""
+    """Return the other nodes that have the module missing on this one, or ""."""
     module = _missing_module(found)
     name = module.lower()
     having = {host: one.versions[name] for host, one in facts if name in one.versions}
@@ -49,7 +49,7 @@ def _missing_module(found: RowMatch) -> str:
 
 
 def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) -> Verdict | None:
-    """Return the package to install for a Python if no node has it; None if that is unknown."""
+    """Return the package to install for a Python if no node has it; None if unknown."""
     module, here = _missing_module(found), dict(facts).get(found.host)
     of_python = program is not None and not program.no_python
     if not (module and of_python and here) or any(module in one.versions for _, one in facts):
@@ -82,7 +82,7 @@ def _elsewhere(module: str, host: str, facts: NodeFacts) -> tuple[str, str] | No
 
 
 def versions(found: RowMatch, facts: NodeFacts) -> str:
-    """Return the version differences between this node and most nodes, "" for none."""
+    """Return the version differences between this node and most nodes, or ""."""
     if found.row.name not in OF_VERSIONS:
         return ""
     from ..checks.compared_node import ComparedNode

@@ -69,7 +69,7 @@ def hint(failure: WorkerFailure, program: Program | None, folder: str) -> Verdic
 
     Args:
         failure: the failure of the worker.
-        program: the program that it ran; None if that is not known.
+        program: the program that it ran; None if unknown.
         folder: its working folder, as a path on this machine.
     """
     found = (one(failure, program, folder) for one in HINTS)

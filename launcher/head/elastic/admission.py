@@ -1,6 +1,6 @@
 """Nodes that join a running job: lost ones that are back, and hosts that were added.
 
-The newest list of hosts, if there is one, decides which hosts may take part.
+The newest list of hosts, if any, decides which hosts may take part.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Membership:
         self._reconnector.advance()
 
     def next(self) -> RunNode | None:
-        """Return a node for the next host that was added and not reached yet, if there is one."""
+        """Return a node for the next host that was added and not reached yet, if any."""
         if not self._fresh:
             return None
         node = self._add(self._fresh.pop(next(iter(self._fresh))))

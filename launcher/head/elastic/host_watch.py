@@ -52,7 +52,7 @@ class HostWatch:
             loop: runs the timers.
             source: calls its argument with the text of the list, or with an error message; returns
                 a function that cancels the request.
-            read: parses a text, and raises UsageError if it is not valid.
+            read: parses a text, and raises UsageError if it is invalid.
             take: gets every list that differs from the last; returns False if it has to get it
                 again later.
             warn: prints a warning for the user.
@@ -111,7 +111,7 @@ class HostWatch:
         self._again()
 
     def _update(self, text: bytes) -> str:
-        """Pass on the hosts of a list; return the problem of the list, "" for none.
+        """Pass on the hosts of a list; return the problem of the list, or "".
 
         Unchanged text is not parsed again: that is slow for thousands of hosts.
         """

@@ -90,7 +90,7 @@ class RunNodes:
 
         Args:
             nodes: by their number.
-            batches: the elastic batch plan that the number of workers must fit; None for none.
+            batches: the elastic batch plan that the number of workers must fit, or None.
             master: knows where nodes may be reached.
             health: knows which have passed the checks before a round.
         """

@@ -83,7 +83,7 @@ class RunnerRounds:
 
     @property
     def observer(self) -> Observer | None:
-        """The observer of the run for this policy; None for none."""
+        """The observer of the run for this policy, or None."""
         return self._filter.on_event if self._filter else None
 
     # -- the start --------------------------------------------------------------------------

@@ -48,7 +48,7 @@ _RECORD = re.compile(rb"([0-9]{1,9}) ([^=]+)=")
 
 
 class BadArchive(Exception):
-    """The archive is not valid; the text says why."""
+    """The archive is invalid; the text says why."""
 
 
 class Unpacker:
@@ -236,7 +236,7 @@ def _apply(attributes: bytes, info: tarfile.TarInfo) -> None:
     """Apply the attributes of a pax header: records of `LENGTH KEY=VALUE` (POSIX, pax).
 
     Raises:
-        BadArchive: a record is not valid.
+        BadArchive: a record is invalid.
     """
     at = 0
     while at < len(attributes):

@@ -101,7 +101,7 @@ class TokenVerifier:
         return True
 
     def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
-        """Hand over the connection of a node; its token is not valid again."""
+        """Hand over the connection of a node; its token cannot be used again."""
         rank = self._rank(credentials.node)
         self._missing.discard(rank)
         self._on_admitted(rank, line)

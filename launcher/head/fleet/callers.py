@@ -1,11 +1,10 @@
 """Connections that are not authenticated yet, and the choice of one to drop at the limit. Pure.
 
-Anybody who can reach the port can connect, so the number of connections is limited. At the
-limit, the source with the most connections loses one. Connections without data go first, the oldest
-of them before others; then those in the handshake; then those whose token has not arrived yet. A
-node launcher sends at once. It is displaced neither by a flood of silent connections from its own
-source (a NAT, a pod network) nor by any from elsewhere. If it is dropped nevertheless, it dials
-again.
+Anybody who can reach the port can connect, so the number of connections is limited. At the limit,
+the source with the most connections loses one. Connections without data go first, the oldest of
+them before others; then those in the handshake; then those whose token has not arrived yet. A node
+launcher sends at once. It is displaced neither by a flood of silent connections from its own source
+(a NAT, a pod network) nor by any from elsewhere. If it is dropped nevertheless, it dials again.
 """
 
 from __future__ import annotations

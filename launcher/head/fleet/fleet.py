@@ -318,7 +318,7 @@ class NodeFleet:
         """Handle a frame. This is a boundary: bad data of a node ends only its connection.
 
         Raises:
-            BadFrame: the frame is not valid, or its handler failed for any reason.
+            BadFrame: the frame is invalid, or its handler failed for any reason.
             DsrunError: the run cannot go on.
         """
         try:

@@ -168,7 +168,7 @@ class Listener:
 
         Raises:
             OSError, StreamClosed, BadFrame: the caller has disconnected, or sends something else.
-            Rejected: the credentials are not valid.
+            Rejected: the credentials are invalid.
         """
         if caller.line is None and not self._handshake(caller):
             return False

@@ -190,7 +190,7 @@ class Reconnector:
 
 
 def _first_of(nodes: dict[Target, None]) -> Target | None:
-    """Remove and return the first node, if there is one."""
+    """Remove and return the first node, if any."""
     first = next(iter(nodes), None)
     if first is not None:
         del nodes[first]

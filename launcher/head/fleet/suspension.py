@@ -47,7 +47,7 @@ class Suspension:
         self._timer = self._loop.call_later(HOLD_TIMEOUT, self._sleep)
 
     def on_connected(self, node: NodeConnection) -> None:
-        """Announce the suspension, if there is one, to a node that is connected."""
+        """Announce the suspension, if any, to a node that is connected."""
         if self._awaited is not None and node.connected:
             self._awaited.add(node)
             node.send(frames.pack(frames.SUSPEND, b"hold"))

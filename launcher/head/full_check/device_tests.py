@@ -33,7 +33,7 @@ class DeviceTest(NamedTuple):
         text: what is wrong, with `value`, `others`, `part` and `evidence`.
         suspect: below this share of the others' median a value is measured again.
         named: below this share it is a fault.
-        enough: a value from which on it is good, whatever others have; None for none.
+        enough: a value from which on it is good, whatever others have, or None.
     """
 
     program: str

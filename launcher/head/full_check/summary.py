@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def lines(results: Mapping[str, StepResult]) -> Iterator[str]:
-    """Yield the range of each test of nodes, and the all-reduce of all of them."""
+    """Yield the range of each test of nodes, and the all-reduce of all."""
     measured = {name: result.measured for name, result in results.items()}
     tests: dict[str, list[dict[str, Any]]] = {}
     for row in measured.get("devices", {}).get("values", ()):

@@ -13,7 +13,7 @@ def steps(workdir: str = "", python: str = "") -> tuple[Step, ...]:
     """Return all steps.
 
     Args:
-        workdir: the folder that jobs run in, whose disk is tested; "" for none.
+        workdir: the folder that jobs run in, whose disk is tested, or "".
         python: the workers', "" for the one that dsrun runs on on each node.
     """
     return network.STEP, device_step.step(workdir, python), collective_step.step(python)

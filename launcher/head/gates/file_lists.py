@@ -90,7 +90,7 @@ def _folder(node: RunNode) -> str:
 
 
 def _read(line: bytes) -> dict[str, int]:
-    """Return the sizes of files by name that a node has printed; what is not valid is left out."""
+    """Return the sizes of files by name that a node has printed; what is invalid is left out."""
     try:
         printed = read_json(line)
     except ValueError:

@@ -89,7 +89,7 @@ class _Check:
 
 
 def _why(ended: CommandEnded, line: str) -> str:
-    """Return the reason to refuse a node, "" for none; `line` is the last that was printed."""
+    """Return the reason to refuse a node, or ""; `line` is the last that was printed."""
     if not ended.failure:
         return ""
     failed = f"--health_command failed ({ended.failure})"

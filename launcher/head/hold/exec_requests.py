@@ -129,7 +129,7 @@ def execute(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -
     """Run a command on some nodes; events follow.
 
     Raises:
-        UsageError: the request is not valid, a host is not held, or the hold is not serving.
+        UsageError: the request is invalid, a host is not held, or the hold is not serving.
     """
     argv, hosts, readers = (words_of(request, name) for name in ("argv", "hosts", "readers"))
     workdir = request.get("workdir", "")

@@ -244,7 +244,7 @@ def _detachment(hold: Hold, request: Message, screen: Console, level: str) -> De
     """Return the `Detachment` that keeps a job running without its client.
 
     Raises:
-        UsageError: the request is not valid.
+        UsageError: the request is invalid.
     """
     from ..detached.detachment import Detachment
     from ..detached.job_folder import is_job_folder

@@ -78,7 +78,7 @@ def start(hold: Hold, caller: LocalCaller, request: Message, _fds: list[int]) ->
     """Run a program on a node; the number of the request becomes the program's.
 
     Raises:
-        UsageError: the request is not valid, or the host is not held.
+        UsageError: the request is invalid, or the host is not held.
         NodeError: the node is lost at present.
     """
     name, host, number = (request.get(field) for field in ("program", "host", "id"))

@@ -128,7 +128,7 @@ def run(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> No
     """Run a job; answer at its end, with exit code and report.
 
     Raises:
-        DsrunError: the request is not valid, or the job cannot run here now.
+        DsrunError: the request is invalid, or the job cannot run here now.
     """
     busy = request.get("busy", "wait")
     streams = {1, 3} if request.get("relay") is True else {3}
@@ -151,7 +151,7 @@ def _asked(hold: Hold, request: Message) -> tuple[JobSpec, RolesSpec | None]:
     """Return the job of a request, adapted to held nodes, and its roles if any.
 
     Raises:
-        UsageError: the request is not valid.
+        UsageError: the request is invalid.
     """
     if request.get("roles") is not True:
         return fitted(hold, codec.decode(JobSpec, request.get("spec"))), None

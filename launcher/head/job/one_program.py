@@ -49,7 +49,7 @@ class OneProgram:
             spec: the job.
             fleet: the fleet of the run's nodes.
             console: the destination of output and messages.
-            owner: the overrides of the run's owner; None for none.
+            owner: the overrides of the run's owner, or None.
             input_fd: the descriptor of standard input for rank 0, if requested.
 
         Raises:

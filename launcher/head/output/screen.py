@@ -47,7 +47,7 @@ if TYPE_CHECKING:
             ...
 
         def status(self, text: str, /) -> None:
-            """Show a status line in place of the former; "" for none."""
+            """Show a status line in place of the former one; "" for none."""
             ...
 
         def still_shows(self, lines: list[str], /) -> bool:

@@ -32,12 +32,12 @@ class Failure(NamedTuple):
         after_seconds: the time of its end, in seconds since the start of the job, with clock
             differences between the nodes removed.
         hint: the cause as far as the node knows it, in words, such as the kernel's out-of-memory
-            killer; "" for none.
+            killer, or "".
         stderr: the end of its standard error, at most 16 KiB.
         stdout: the end of its standard output, at most 16 KiB.
-        message: the message of its exception, if torch's `record` saved one; "" for none.
-        traceback: the traceback of that exception; "" for none.
-        log: the path of the log file of its standard error on its host; "" for none.
+        message: the message of its exception, if torch's `record` saved one, or "".
+        traceback: the traceback of that exception, or "".
+        log: the path of the log file of its standard error on its host, or "".
         evidence: findings of the node after the rank's end, each with its kind, such as "disk: /tmp
             (tmpfs) is full". Kinds: memory, shm, small, xid, crash, core, disk, port.
     """

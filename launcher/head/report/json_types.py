@@ -34,13 +34,13 @@ class Binding(TypedDict):
         accelerator: kind of the devices on that host, such as cuda or cpu.
         rank: rank of the worker in the job.
         pid: its process id on that host.
-        device: its device, as in the variable that masks devices; "" for none.
-        address: PCI address of the device; "" if not known.
-        node: NUMA node of the device; None if not known.
+        device: its device, as in the variable that masks devices, or "".
+        address: PCI address of the device; "" if unknown.
+        node: NUMA node of the device; None if unknown.
         cpus: the cpus it may run on, such as 0-3,8.
         memory: the NUMA nodes that it may use, such as 0-1, after its memory policy if it has one,
-            such as bind:0; "" if not known.
-        nic: the network card nearest to the device; "" for none.
+            such as bind:0; "" if unknown.
+        nic: the network card nearest to the device, or "".
     """
 
     host: str
@@ -106,7 +106,7 @@ class VerdictJson(_Class):
         class: the class of the failure.
         retry: whether the same job may succeed when it is started again.
         sentence: the failure in words; "" if unknown.
-        advice: a remedy; "" for none.
+        advice: a remedy, or "".
     """
 
     retry: verdict.Retry
@@ -148,7 +148,7 @@ class StartedJobJson(TypedDict):
         lost: the nodes that were lost, in the order in which this was noticed; without a host, why
             dsrun ended the job.
         stopped: number of workers that were told to stop.
-        signal: number of the signal that stopped dsrun; None for none.
+        signal: number of the signal that stopped dsrun, or None.
         left: processes that could not be stopped, as text for the user.
         unseen: processes that may still run on lost nodes, as text for the user.
         verdict: the reason for the failure; None if exit_code is 0.

@@ -40,11 +40,11 @@ class RolesEnded(TypedDict):
         seconds: duration of the job in seconds.
         cause: what ended the job, as in the report on the role that did, or: a role that broke a
             rule of the job, or ended when it should not (role).
-        role: the role that ended the job before its time; None for none.
+        role: the role that ended the job before its time, or None.
         sentence: what has happened; "" if there is nothing to say.
         first_failure: the failure of that role that came first in time; None if none failed.
         verdict: why that role has failed; None if none has.
-        signal: number of the signal that stopped dsrun; None for none.
+        signal: number of the signal that stopped dsrun, or None.
         left: processes that could not be stopped, as text for the user.
         unseen: what may still run on nodes that were lost, as text for the user.
         roles: how each role has ended, by its name.

@@ -5,9 +5,8 @@ Events are calls of methods here, passed to `RolesPolicy.step` with their time. 
 
 A role starts once the roles that it waits for (`after`) are ready or have ended well, but not
 before the nodes of all roles are ready. The work of the job is done once all roles with
-`ends = "wait"` have ended well, and one with `ends = "job"`, if there are any. A failure without a
-restart, or a signal, ends the job earlier. Roles are then stopped, each after those that wait for
-it.
+`ends="wait"` have ended well, and one with `ends="job"`, if any. A failure without a restart, or a
+signal, ends the job earlier. Roles are then stopped, each after those that wait for it.
 """
 
 from __future__ import annotations

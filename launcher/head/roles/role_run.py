@@ -63,7 +63,7 @@ class RoleRun:
 
     Attributes:
         ending: the ending of the last run; None before the first end.
-        loss: the first loss of a node in the present run, in words; "" for none.
+        loss: the first loss of a node in the present run, in words, or "".
         leaving: the number of runs that have not ended, or whose hooks have not finished.
     """
 
@@ -110,7 +110,7 @@ class RoleRun:
         return self._program.view() if self._program is not None else None
 
     def handle(self, happened: Happening[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Pass an event to the present run, if there is one, as `Run.handle`."""
+        """Pass an event to the present run, if any, as `Run.handle`."""
         if self._program is not None:
             self._program.handle(happened, *args, **kwargs)
 

@@ -123,7 +123,7 @@ class RunNode:
         latest: the latest HELLO, accepted or not; None before the first.
         done: the node's report of its end; a lost node may have sent one, too.
         verdicts: for each address of the master, "" or why the node cannot reach it.
-        left: a message about processes that may still run on a lost node; "" for none.
+        left: a message about processes that may still run on a lost node, or "".
         asked: the time of sending JOB, on the loop's clock.
         passed_at: the time of last passing the gates of `GateStage.NODE`, on the loop's clock; None
             if the node must pass them again.

@@ -262,7 +262,7 @@ class RunState:
     ) -> None:
         """Check a node by the gates of some stages.
 
-        `then` is called with the reason to refuse the node, "" for none; but not if the run has
+        `then` is called with the reason to refuse the node, or ""; but not if the run has
         ended since, or another JOB was sent to the node.
         """
         node.busy, asked = True, node.asked

@@ -99,7 +99,7 @@ class StartLimits(NamedTuple):
         start: how long to wait for all nodes.
         sign: how long to wait for the first sign of a node launcher.
         least: the smallest number of nodes to start with; None if all are needed.
-        batches: the elastic batch plan that the number of workers must fit, if there is one.
+        batches: the elastic batch plan that the number of workers must fit, if any.
         rounds: whether the job is elastic, so that each round has its own port.
         verbose: whether an engine's output is shown at once.
     """

@@ -65,7 +65,7 @@ class ShardQueues:
         """Handle a request; return the answers that are possible now, to this and other callers.
 
         Raises:
-            InvalidRequest: it is not valid.
+            InvalidRequest: it is invalid.
         """
         name = request.get("queue")
         if not isinstance(name, str) or not isinstance(request.get("ask"), str):

@@ -29,7 +29,7 @@ class Thread(TypedDict):
     """One thread.
 
     Attributes:
-        name: its name, "" if not known.
+        name: its name, "" if unknown.
         main: whether it is the process's main thread.
         active: whether it runs, or holds the interpreter's lock.
         frames: its frames, the innermost first, each as `function (file:line)`.
@@ -71,7 +71,7 @@ class CollectiveJson(TypedDict):
 
     Attributes:
         group: the process group, as torch names it.
-        members: the ranks of the group, empty if not known.
+        members: the ranks of the group, empty if unknown.
         sequence: the number of the collective in its group, as this rank counts.
         operation: such as all_reduce.
         sizes: the sizes of its inputs.
@@ -101,7 +101,7 @@ class Rank(TypedDict):
         pid: the pid of the worker there.
         idle: seconds for which it has been inactive, 0 if unknown.
         problem: the reason for missing information; else "".
-        saved: the folder on its host where its stacks were written, "" for none.
+        saved: the folder on its host where its stacks were written, or "".
         place: the place of its main thread, None if unknown.
         processes: the worker, and the processes it has started.
         collectives: the latest few collectives of each process group, if torch records them.

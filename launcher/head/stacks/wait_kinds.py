@@ -149,7 +149,7 @@ class Place(NamedTuple):
         bare: whether it is in unknown native code that the user's code, or torch's, has called.
         own: whether it is in the user's code, not only in libraries.
         known: whether there was a stack.
-        holder: the process that holds the file lock for which it waits, 0 if that is not known.
+        holder: the process that holds the file lock for which it waits, 0 if unknown.
     """
 
     kind: Kind

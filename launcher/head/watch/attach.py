@@ -124,7 +124,7 @@ def painter(
 
     Args:
         clock: the clock of the loop.
-        spec: the job; None if it is unknown.
+        spec: the job; None if unknown.
         observe_runs: registers a function that is called with each run of the job before the run
             begins; a job that was refused has none.
     """
@@ -157,7 +157,7 @@ def report_text(
         ending: how the job ended.
         clock: the clock of the loop.
         draw: the function from `painter`; None for a run that was refused.
-        spec: such a job; None if it is unknown.
+        spec: such a job; None if unknown.
     """
     if is_page(path):
         return (draw or painter(clock, spec))(ending)

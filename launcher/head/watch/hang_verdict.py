@@ -201,7 +201,7 @@ def has_moved(before: RankView, now: RankView) -> bool:
 
 
 def main_frames(view: RankView) -> tuple[str, ...]:
-    """Return the stack of a rank's main thread, () if it is not known."""
+    """Return the stack of a rank's main thread, () if unknown."""
     return next((one.frames for one in view.threads_of(view.pid) if one.main), ())
 
 

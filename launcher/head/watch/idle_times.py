@@ -165,7 +165,7 @@ class RankIdleTimes:
             self.ranks[rank] = times._replace(since=since, still=still)
 
     def idle(self, rank: int, now: float) -> float:
-        """Return the seconds for which a rank has done nothing, 0.0 if that is not known."""
+        """Return the seconds for which a rank has done nothing, 0.0 if unknown."""
         times = self.ranks.get(rank)
         if times is None or self._is_stale(times, now):
             return 0.0

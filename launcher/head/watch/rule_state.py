@@ -96,7 +96,7 @@ class RuleState:
                 yield self._finding(line, kind, broken=kind != NO_NUMBER)
 
     def _finite(self, _rank: int, value: float | None) -> tuple[str, str]:
-        """Return the fault of a number, as a word and as a verb; "" for none."""
+        """Return the fault of a number, as a word and as a verb, or ""."""
         if value is None:
             return NO_NUMBER, "is not a number"
         return NOT_FINITE, "" if math.isfinite(value) else f"is {value}"

@@ -15,7 +15,7 @@ class WorkerCores(NamedTuple):
             the worker's own; () without such a policy.
         cpus: CPUs to stay on, () for all.
         threads: the number of threads for the worker.
-        memory: the memory policy as numactl names it, and its NUMA nodes; None for none.
+        memory: the memory policy as numactl names it, and its NUMA nodes, or None.
     """
 
     prefix: tuple[str, ...]

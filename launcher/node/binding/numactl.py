@@ -43,7 +43,7 @@ def argv(binding: WorkerShare, numactl: str) -> list[str]:
 
 
 def form(binding: WorkerShare) -> str:
-    """Return the memory policy of numactl that the binding needs; "" for none."""
+    """Return the memory policy of numactl that the binding needs, or ""."""
     many = binding.policy == "preferred" and len(binding.memory) > 1
     return "preferred-many" if many else binding.policy
 

@@ -55,7 +55,7 @@ class Topology(NamedTuple):
         fast_memory: for nodes with cpus, the nodes without cpus whose memory is faster than their
             own.
         twins: nodes whose cpus all belong to another node, and that node.
-        near: for each node the nodes with cpus, the nearest first; empty if not known.
+        near: for each node the nodes with cpus, the nearest first; empty if unknown.
     """
 
     cores: tuple[Core, ...]

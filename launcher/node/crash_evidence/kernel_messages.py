@@ -37,7 +37,7 @@ class Victim(NamedTuple):
     Attributes:
         pid: in the kernel's own numbers.
         size: bytes of memory that it had.
-        group: the cgroup whose limit was reached, "" for none.
+        group: the cgroup whose limit was reached, or "".
         limit: that limit in bytes; 0 if unknown.
     """
 

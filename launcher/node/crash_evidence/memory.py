@@ -40,7 +40,7 @@ def kills(root: str = "/") -> Kills:
 
 
 def risen(before: Kills, after: Kills) -> str:
-    """Return the innermost cgroup with more ends than before, "" for none."""
+    """Return the innermost cgroup with more ends than before, or ""."""
     known = before.cgroups
     return next((one for one, count in after.cgroups.items() if count > known.get(one, count)), "")
 

@@ -128,7 +128,7 @@ def _script(setup: NodeSetup, workdir: str) -> bytes | None:
 
 
 def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceFactsQuestion | None:
-    """Ask NVIDIA's driver, if there is one, in a child."""
+    """Ask NVIDIA's driver, if any, in a child."""
     if setup.devices.kind != "cuda" or not system.exists(DRIVER):
         return None
     from . import devices

@@ -113,7 +113,7 @@ def receive_stream(line: socket.socket) -> tuple[float, float, float]:
 
 
 def waited() -> float:
-    """Return the seconds in which this thread could have run, but had no core; 0 if not known.
+    """Return the seconds in which this thread could have run, but had no core; 0 if unknown.
 
     It is the second field of schedstat (Documentation/scheduler/sched-stats.rst).
     """

@@ -95,7 +95,7 @@ class NodeDevices:
         return {entry: one for entry, one in functions.items() if one}
 
     def nodes_of(self, entries: Sequence[str]) -> dict[str, int | None]:
-        """Return the NUMA node of each device, None if it is unknown."""
+        """Return the NUMA node of each device, None if unknown."""
         known = self.functions(self.addresses(entries))
         return {entry: known[entry].node if entry in known else None for entry in entries}
 

@@ -91,7 +91,7 @@ def family(pid: int, below: Mapping[int, list[int]]) -> Iterator[int]:
 
 
 def memory(path: str = "/proc/meminfo") -> tuple[int, int]:
-    """Return (all bytes of memory, those not available to programs), zeros if not known."""
+    """Return (all bytes of memory, those not available to programs), zeros if unknown."""
     facts = {}
     with suppress(OSError), system.open_file(path, encoding="ascii") as file:
         for line in file:

@@ -25,7 +25,7 @@ class Imported(NamedTuple):
         unsafe: why a fork would not be safe, "" if it is.
         read: the variables that were read, with their values; None for one that was not set.
         prefixes: prefixes of variables that libraries in C read.
-        cpus: the CPUs on which imported libraries rely, None for none.
+        cpus: the CPUs on which imported libraries rely, or None.
         files: modification time in ns and size of imported files outside site-packages.
         folders: modification time in ns of the folders of site-packages.
     """
@@ -90,7 +90,7 @@ def cpus_changed(imported: Imported, cpus: Collection[int]) -> bool:
 
 
 def changed(imported: Imported) -> str:
-    """Return the first file or folder that is not as it was at the import, "" for none."""
+    """Return the first file or folder that is not as it was at the import, or ""."""
     files = (path for path, known in imported.files.items() if _file(path) != known)
     folders = (path for path, known in imported.folders.items() if _file(path)[0] != known)
     return next(files, "") or next(folders, "")

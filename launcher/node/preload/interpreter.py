@@ -20,7 +20,7 @@ _OWN = f"{os.path.dirname(os.path.abspath(__file__))}/"
 
 
 class NotResettable(Exception):
-    """Python must be executed again; the message is the reason for the user, "" for none."""
+    """Python must be executed again; the message is the reason for the user, or ""."""
 
 
 class CommandProgram:

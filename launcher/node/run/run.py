@@ -252,7 +252,7 @@ class NodeRun:
         """Handle a frame of the runner; ignore one that comes late.
 
         Raises:
-            BadFrame: the frame is not valid in this run.
+            BadFrame: the frame is invalid in this run.
         """
         if self.phase in {NodeRunPhase.DISMISSING, NodeRunPhase.ENDED}:
             return

@@ -42,7 +42,7 @@ class Reaching(NodeService):
         """Try to reach other nodes within `checks.reach.SECONDS`, and keep the workers' variables.
 
         Raises:
-            BadFrame: the request is not valid, or not expected.
+            BadFrame: the request is invalid, or not expected.
         """
         if self._identity is None:
             raise frames.BadFrame("REACH without its announcement in JOB")

@@ -51,7 +51,7 @@ class RolePorts(NodeService):
         """Answer once the job listens on these ports, and no other user on any.
 
         Raises:
-            BadFrame: the question is not valid.
+            BadFrame: the question is invalid.
         """
         ask = messages.unpack(PortsAsk, body)
         if not {*ask.wanted} <= {*self.context.setup.task.ports}:

@@ -102,7 +102,7 @@ class NodeService:
         """Handle a frame of its kind.
 
         Raises:
-            BadFrame: the frame is not valid in this run.
+            BadFrame: the frame is invalid in this run.
         """
 
     def abandoned(self) -> None:
@@ -208,7 +208,7 @@ class NodeServices:
         """Pass a frame on to its service; ignore one that belongs to none.
 
         Raises:
-            BadFrame: the frame is not valid in this run.
+            BadFrame: the frame is invalid in this run.
         """
         for row in self._rows:
             if row.frame == kind:

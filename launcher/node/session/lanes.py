@@ -73,7 +73,7 @@ class Lanes:
         """Start a lane in a container.
 
         Raises:
-            BadFrame: the frame is not valid.
+            BadFrame: the frame is invalid.
         """
         number, entry = messages.unpack(command_messages.OpenLane, body)
         self._open_new(number, entry)
@@ -82,7 +82,7 @@ class Lanes:
         """Pass bytes to a lane; start a lane first if its number is new.
 
         Raises:
-            BadFrame: the frame is not valid.
+            BadFrame: the frame is invalid.
         """
         number, data = frames.unpack_numbered(body)
         if data and number not in self._lanes:

@@ -103,7 +103,7 @@ def _group(entry: Mapping[str, Any]) -> str:
 
 
 def _members(record: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the ranks of a group, () if they are not known."""
+    """Return the ranks of a group, () if unknown."""
     config, names = record.get("pg_config"), entry.get("process_group")
     name = names[0] if isinstance(names, (list, tuple)) and names else None
     group = config.get(name) if isinstance(config, dict) and isinstance(name, str) else None

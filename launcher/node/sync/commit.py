@@ -119,7 +119,7 @@ def commit(
 
 
 def complete(folder: SyncFolder) -> None:
-    """Do the steps of the journal, if there is one; some may be done already."""
+    """Do the steps of the journal, if any; some may be done already."""
     journal = folder.read(".journal")
     if journal is None:
         return

@@ -59,7 +59,7 @@ class CopyState(NamedTuple):
     """The entries that sync has placed in a copy.
 
     Attributes:
-        digest: the digest of the manifest; "" for none.
+        digest: the digest of the manifest, or "".
     """
 
     digest: str
@@ -133,7 +133,7 @@ def locked(fd: int) -> bool:
 
 
 def open_lock(path: str) -> int:
-    """Return a descriptor of a lock file, which is made if need be."""
+    """Return a descriptor of a lock file, which is made if necessary."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 

@@ -97,7 +97,7 @@ class Conversation:
         Raises:
             OSError: a copy cannot be made.
             EOFError: the input has ended early.
-            BadFrame: the input is not valid.
+            BadFrame: the input is invalid.
         """
         request = self._request()
         if request.probe and os.path.lexists(_probe(request)):

@@ -82,6 +82,6 @@ class WorkerDevices:
 
 
 def _node_of(functions: Sequence[Function | None]) -> int | None:
-    """Return the NUMA node of a worker's devices; None if it is unknown or not unique."""
+    """Return the NUMA node of a worker's devices; None if unknown or not unique."""
     nodes = {one.node if one else None for one in functions}
     return nodes.pop() if len(nodes) == 1 else None

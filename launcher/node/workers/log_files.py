@@ -68,7 +68,7 @@ class LogFiles:
         self._writers = [one for one in self._writers if one.pid]
 
     def error_file(self, start: Start, local: int) -> str:
-        """Return the path for the exception that torch's `record` saves; "" for none."""
+        """Return the path for the exception that torch's `record` saves, or ""."""
         folder = self._setup.folder
         if folder is not None:
             return folder.files(start.first_rank + local, local, start.restarts)[0]

@@ -105,7 +105,7 @@ class LogWriter:
         return self._full
 
     def errors(self, rank: int) -> str:
-        """Return the path of the log of a rank's standard error; "" for none."""
+        """Return the path of the log of a rank's standard error, or ""."""
         return self._paths[rank].get(2, "")
 
     def sink(self, rank: int, stream: int) -> Callable[[bytes], None] | None:

@@ -86,7 +86,7 @@ class NodeSetup:
         workdir: the working folder of the workers.
         python: the interpreter of the workers.
         slots: the number of workers here; 0 if unknown.
-        folder: the place of their log files; None for none.
+        folder: the place of their log files, or None.
         peers: the facts about other roles for the workers of a role; None until known.
     """
 
@@ -147,7 +147,7 @@ class NodeSetup:
 
     @property
     def log_folder(self) -> str:
-        """The folder of the workers' log files, as wire text; "" for none."""
+        """The folder of the workers' log files, as wire text, or ""."""
         return to_wire(self.folder.path) if self.folder else ""
 
     @property

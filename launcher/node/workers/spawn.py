@@ -73,7 +73,7 @@ class StartingWorkers(NamedTuple):
 
     Attributes:
         task: the workers' job on this node.
-        log_folder: the folder of the log files, as wire text; "" for none.
+        log_folder: the folder of the log files, as wire text, or "".
         kept: returns the descriptors that the node launcher keeps open for them.
     """
 

@@ -46,7 +46,7 @@ def tables(programs: Sequence[Sequence[str]]) -> list[RoleTable]:
     """Return the roles that the words of programs describe.
 
     Raises:
-        UsageError: an option is not valid, or there is no script; the message names the program.
+        UsageError: an option is invalid, or there is no script; the message names the program.
     """
     return [table(words) for words in programs]
 
@@ -55,7 +55,7 @@ def table(words: Sequence[str]) -> RoleTable:
     """Return the role that `--program NAME [options] SCRIPT [ARGS...]` describes.
 
     Raises:
-        UsageError: an option is not valid, or there is no script; the message names the program.
+        UsageError: an option is invalid, or there is no script; the message names the program.
     """
     if not words:
         raise UsageError(

@@ -51,7 +51,7 @@ def read(path: str) -> list[RoleTable]:
     """Return the roles of a file.
 
     Raises:
-        UsageError: the file cannot be read, or is not valid; the message names the line.
+        UsageError: the file cannot be read, or is invalid; the message names the line.
     """
     try:
         data = files.read(path, toml_file.LIMIT)
@@ -64,7 +64,7 @@ def parsed(path: str, data: bytes) -> list[RoleTable]:
     """Return the roles in the contents of a file.
 
     Raises:
-        UsageError: the roles are not valid.
+        UsageError: the roles are invalid.
     """
     document, lines = toml_file.read(path, data)
     for key in document:

@@ -32,7 +32,7 @@ class RolePlacement(NamedTuple):
         table: the role.
         nodes: the number of nodes; None for all available ones.
         hosts: the named hosts, perhaps with slots; () for none.
-        beside: the role whose nodes are used; "" for none.
+        beside: the role whose nodes are used, or "".
         slots: these slots of each node, or this number of slots; None for all.
         workers: the number of workers on each node; None for as many as the devices allow.
         devices: the number of devices of each worker.
@@ -61,7 +61,7 @@ def wanted(table: RoleTable, workers: int | None) -> RolePlacement:
     """Return the requested place of a role; `workers` is the number on each node.
 
     Raises:
-        UsageError: the request is not valid.
+        UsageError: the request is invalid.
     """
     nodes, hosts, beside = table.get("num_nodes"), table.get("host"), table.get("beside")
     if nodes is not None and nodes < 1:
@@ -225,7 +225,7 @@ class _Placement:
         return self._give(one, name)
 
     def _other_name(self, name: str) -> str:
-        """Return the host with this other name, "" for none."""
+        """Return the host with this other name, or ""."""
         from ...resources.aliases import meant
 
         return meant([name], self._hosts).get(name, "")

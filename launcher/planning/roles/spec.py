@@ -74,7 +74,7 @@ class Nodes(NamedTuple):
     Attributes:
         inventory: the known hosts, and their source.
         alone: whether the command runs on every node.
-        container: the container that held nodes run in; None for none.
+        container: the container that held nodes run in, or None.
     """
 
     inventory: HostSource
@@ -143,7 +143,7 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
         nodes: its nodes.
 
     Raises:
-        UsageError: a role is not valid or cannot be placed; the message names it.
+        UsageError: a role is invalid or cannot be placed; the message names it.
     """
     known = terms(tables)
     _check_input(tables)
@@ -231,7 +231,7 @@ def _role(
     """Return a role with its job.
 
     Raises:
-        UsageError: an option is not valid; the message names the role.
+        UsageError: an option is invalid; the message names the role.
     """
     try:
         if any("{" in word for word in (*command.program, *command.options.export)):

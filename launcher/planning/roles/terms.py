@@ -52,7 +52,7 @@ def terms(tables: Sequence[RoleTable]) -> dict[str, Terms]:
     """Return the terms of roles, by their names.
 
     Raises:
-        UsageError: a name, a port or a term is not valid, or the roles do not fit together.
+        UsageError: a name, a port or a term is invalid, or the roles do not fit together.
     """
     _check_names(tables)
     known = {one.name: _terms(one) for one in tables}
@@ -93,7 +93,7 @@ def _ready(table: RoleTable, ports: tuple[str, ...]) -> Ready:
     """Return when a role is ready.
 
     Raises:
-        UsageError: the condition is not valid, or can never hold.
+        UsageError: the condition is invalid, or can never hold.
     """
     kind, colon, what = table.get("ready").partition(":")
     timeout = table.get("ready_timeout")
