@@ -46,7 +46,7 @@ def launch_detached(
     roles: Sequence[Role] | None = None,
     **options: object,
 ) -> DetachedJob:
-    """Launch a script, and return once all its ranks run; it goes on without this program.
+    """Launch a script, and return once all its ranks run; it continues without this program.
 
     Args:
         target: the path of a script, the name of a module with `module=True`, or a command with
@@ -143,7 +143,7 @@ class DetachedJob:
 
         Raises:
             JobError: the runner of the job was killed, or the job's end could not be written.
-            TimeoutError: the job has not ended in time; it goes on.
+            TimeoutError: the job has not ended in time; it continues.
         """
         try:
             return _report(until_end(self._folder, timeout))

@@ -113,7 +113,7 @@ class Job:
         Raises:
             LaunchError: the job could not be started.
             JobError: the process that runs the job has died.
-            TimeoutError: the job has not ended in time; it goes on.
+            TimeoutError: the job has not ended in time; it continues.
             KeyboardInterrupt: the user has interrupted the program.
         """
         self._follow(lambda: self._ending is not None, timeout)

@@ -192,7 +192,7 @@ def _characters(place: ErrorPlace) -> tuple[int, str] | None:
 
 
 def _brackets(place: ErrorPlace) -> tuple[int, str] | None:
-    """Look for a list or a table in brackets that goes on."""
+    """Look for a list or a table in brackets that continues."""
     opened = _opened(place)
     if opened is None or re.search(r"=\s*\{[^=:]*\}", place.line):  # {rank} is a text
         return None

@@ -121,7 +121,7 @@ def _only(found: Sequence[NamedSocket], otherwise: str) -> NamedSocket:
 
 
 def named(some: Iterable[NamedSocket]) -> str:
-    """Return the names of the newest ones, for a message."""
+    """Return the newest names, for a message."""
     names = [one.name for one in some]
     more = [f"and {len(names) - NAMED} more"] if len(names) > NAMED else []
     return ", ".join([*names[-NAMED:], *more]) or "none"

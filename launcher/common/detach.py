@@ -1,4 +1,4 @@
-"""A program that goes on in the background once it is ready, without the terminal."""
+"""A program that continues in the background once it is ready, without the terminal."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class StandIn:
         os.close(self._stderr)
 
     def let_go(self) -> None:
-        """Let the program go on without this process."""
+        """Let the program continue without this process."""
         self._death_signal.cancel()
 
     def take_place(self) -> None:

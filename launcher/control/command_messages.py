@@ -42,7 +42,7 @@ class CommandExit(NamedTuple):
     Attributes:
         code: its exit code, or minus the number of the signal that ended it; 126 or 127 if it could
             not be started, as of a shell.
-        hint: why, in words, or "".
+        hint: the reason, in words, or "".
     """
 
     id: Id

@@ -10,7 +10,7 @@ CLIENTS, CLIENT, CONNECTION, STORE = "clients", "client", "connection", "store"
 connection that its own side has made, or for an answer of torch's store."""
 
 NETWORK_UNKNOWN = "unknown"
-"""Unknown wait on the network: it may exist or not."""
+"""The word for a thread that may or may not wait on the network."""
 
 
 class StacksAsk(NamedTuple):

@@ -55,7 +55,7 @@ class Blocked(NamedTuple):
 
 
 class NoCopy(NamedTuple):
-    """There is no copy, and why."""
+    """The reason why there is no copy."""
 
     failed: str
 

@@ -47,7 +47,7 @@ class ManifestEntry(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """All entries, each folder before what it contains.
+    """All entries, each folder before its contents.
 
     Attributes:
         packed: the entries in the form in which they are sent.

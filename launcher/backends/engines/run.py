@@ -65,7 +65,7 @@ SHELL_ERROR = re.compile(
 """Messages of a login shell that rejects an engine's command for a host, or lacks its agent.
 
 fish rejects any command line that is not in its own syntax. If a message is about its files, fish
-names them and goes on. Engines wait forever for such a host.
+names them and continues. Engines wait forever for such a host.
 """
 
 

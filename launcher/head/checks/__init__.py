@@ -1,1 +1,1 @@
-"""Compares the facts of all nodes, and finds what is wrong with them. Pure."""
+"""Compares the facts of all nodes, and finds problems. Pure."""

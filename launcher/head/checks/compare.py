@@ -1,4 +1,4 @@
-"""The whole quick check: from the facts of all nodes to what is wrong with them. Pure."""
+"""The whole quick check: from the facts of all nodes to the findings. Pure."""
 
 from __future__ import annotations
 

@@ -127,6 +127,6 @@ def differing(one: dict[str, int], other: dict[str, int]) -> list[str]:
 
 
 def listed(texts: Sequence[str], separator: str = ", ") -> str:
-    """Return the first few texts, and how many more there are."""
+    """Return the first few texts, and the number of the others."""
     rest = len(texts) - SHOWN
     return separator.join(texts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -138,7 +138,7 @@ class Editor:
             self._finish(self._why)
 
     def _close_connection(self) -> None:
-        """End the connection; what was not written is dropped."""
+        """End the connection; unwritten data is dropped."""
         if self._line.fileno() >= 0:
             self._loop.remove(self._line.fileno())
             self._line.close()

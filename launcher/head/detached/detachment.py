@@ -1,4 +1,4 @@
-"""Lets a job go on without the terminal once all its workers run."""
+"""Lets a job continue without the terminal once all its workers run."""
 
 from __future__ import annotations
 

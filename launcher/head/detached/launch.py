@@ -1,4 +1,4 @@
-"""A job whose runner goes on without the terminal once all workers run."""
+"""A job whose runner continues without the terminal once all workers run."""
 
 from __future__ import annotations
 

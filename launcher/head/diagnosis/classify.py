@@ -1,6 +1,6 @@
 """Explains the failures of a job, by the table. Pure.
 
-Uncertain causes are left unknown: a program that prints an exception and goes on, two rows that
+Uncertain causes are left unknown: a program that prints an exception and continues, two rows that
 disagree, or the end of a rank that may be the consequence of another's.
 """
 

@@ -72,7 +72,7 @@ class Reachability:
         self.awaited.discard(node)
 
     def answered(self, node: int, verdicts: Sequence[str]) -> bool:
-        """Record an answer of a node; return whether the newest search may go on.
+        """Record an answer of a node; return whether the newest search may continue.
 
         Raises:
             ValueError: the answer is to a probe of another number of addresses.

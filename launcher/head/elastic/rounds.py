@@ -251,7 +251,7 @@ class Rounds:
         self._try_form()
 
     def survives(self, node: int) -> bool:
-        """Return whether the job goes on without a node, once it is gone."""
+        """Return whether the job continues without a node, once it is gone."""
         if self._ending or self.over:
             return self.over
         rest = self.alive - (node in self._nodes)
@@ -375,7 +375,7 @@ class Rounds:
 
     @_event
     def worker_failed(self, what: str, code: int, node: int, *, final: bool) -> bool:
-        """Survive a failure with another round, or end the job; return whether the job goes on.
+        """Survive a failure with another round, or end the job; return whether the job continues.
 
         If not, `RoundActions.stop_for_failure` follows, or `clear_failures` if it turns out that a
         node was lost.

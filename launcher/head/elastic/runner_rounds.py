@@ -218,7 +218,7 @@ class RunnerRounds:
         self._decide(self._run.lose, node, failure.reason, over=False)
 
     def survives(self, node: RunNode) -> bool:
-        """Return whether the run goes on without a node that is lost."""
+        """Return whether the run continues without a node that is lost."""
         return self._rounds.survives(node.number) if self._running else self._rounds.over
 
     def on_loss(self, node: RunNode) -> None:

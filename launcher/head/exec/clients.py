@@ -1,8 +1,8 @@
 """The processes that reach hosts: an `ssh` client each, or a shell for this machine itself.
 
-Many logins mostly cost processor time of this machine. The cheapest key
-exchange is tried first, if the user's configuration does not choose: with OpenSSH 9 a login takes
-14 ms instead of 90. The cipher takes half the time of the default, with files of `--copy`.
+Many logins mostly cost processor time of this machine. The cheapest key exchange is tried first, if
+the user's configuration does not choose: with OpenSSH 9 a login takes 14 ms instead of 90. The
+cipher takes half the time of the default, with files of `--copy`.
 """
 
 from __future__ import annotations

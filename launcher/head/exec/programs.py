@@ -77,7 +77,7 @@ class ProgramOutput:
         self._ended = False
 
     def add(self, stream: int, data: bytes) -> bool:
-        """Take output of stream 1 or 2; return whether the program may go on."""
+        """Take output of stream 1 or 2; return whether the program may continue."""
         if stream == 2:
             self._errors = (self._errors + data)[-TAIL:]
             return True

@@ -319,7 +319,7 @@ class NodeFleet:
 
         Raises:
             BadFrame: the frame is invalid, or its handler failed for any reason.
-            DsrunError: the run cannot go on.
+            DsrunError: the run cannot continue.
         """
         try:
             self._handle(node, kind, body)

@@ -46,7 +46,7 @@ class DeviceTest(NamedTuple):
 
 
 FAST_DISK = 500.0
-"""MB/s; what is faster is a cache, or memory, and varies with the load."""
+"""MB/s; a faster disk is a cache, or memory, and varies with the load."""
 
 TESTS = {
     "compute": DeviceTest(

@@ -72,7 +72,7 @@ class _Doors:
 
 
 def script(names: Sequence[str]) -> Script:
-    """Measure the links between these nodes, and name what is bad twice."""
+    """Measure the links between these nodes, and report links that are bad twice."""
     tokens = {name: secrets.token_hex(16) for name in names}
     requests = {name: Listen(tokens[name], _peers(names, at)) for at, name in enumerate(names)}
     answers = yield StepRequest("listen", requests, Listening, LISTEN)

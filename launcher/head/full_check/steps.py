@@ -36,7 +36,7 @@ class StepRequest(NamedTuple):
         requests: for each node its request, a `NamedTuple` of the shape in that table.
         reply: the shape of the replies, as `control/messages.unpack` takes it.
         seconds: until a node that has not answered has failed.
-        doing: what is being done, for the line of progress, such as "round 2 of 3".
+        doing: the current action, for the line of progress, such as "round 2 of 3".
     """
 
     do: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..run.run_node import RunNode
 
 PATIENCE = 3.0
-"""Seconds for the answers; then the start goes on without the names."""
+"""Seconds for the answers; then the start continues without the names."""
 
 SIDES = 4
 """Most groups of nodes that are asked, besides those with the usual files."""
@@ -90,7 +90,7 @@ def _folder(node: RunNode) -> str:
 
 
 def _read(line: bytes) -> dict[str, int]:
-    """Return the sizes of files by name that a node has printed; what is invalid is left out."""
+    """Return the sizes of files by name that a node has printed, without invalid entries."""
     try:
         printed = read_json(line)
     except ValueError:

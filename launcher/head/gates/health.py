@@ -53,7 +53,7 @@ class _Check:
     """The run of the command on one node.
 
     Attributes:
-        done: called with the outcome, if the run goes on.
+        done: called with the outcome, if the run continues.
     """
 
     def __init__(self, node: RunNode, over: Callable[[_Check, str], None], done: Done) -> None:

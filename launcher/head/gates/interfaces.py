@@ -1,9 +1,9 @@
 """The gate of network interfaces: finds nodes that others cannot reach at their usual address.
 
 That is the address which gloo or NCCL would use. All nodes dial a few others at once, which takes
-one round trip. Only if that fails are all
-addresses tried; the workers of a node that can be reached only at another address get a variable
-that names it. Nodes that join an elastic job later are dialled by some of the nodes that are there.
+one round trip. Only if that fails are all addresses tried; the workers of a node that can be
+reached only at another address get a variable that names it. Nodes that join an elastic job later
+are dialled by some of the nodes that are there.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Interfaces:
             del self._asked[number]
 
     def close(self) -> None:
-        """End all examinations without a call; while the run is only being stopped, go on."""
+        """End all examinations without a call; while the run is only being stopped, continue."""
         if not self._run.ending:
             return
         for one in (self._of_start, *self._of.values()):

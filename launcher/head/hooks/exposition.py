@@ -62,6 +62,6 @@ def _lines(metric: Metric, common: Labels) -> Iterator[str]:
 
 
 def _escaped(value: str) -> str:
-    """Escape a label's value; what is not UTF-8 is replaced."""
+    """Escape a label's value, and replace bytes that are not UTF-8."""
     safe = value.encode("utf-8", "replace").decode()
     return safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

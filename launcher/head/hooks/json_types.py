@@ -108,7 +108,7 @@ class LostJson(TypedDict):
         event: the kind of event.
         host: the host's name.
         reason: why it is lost.
-        goes_on: whether the job goes on without it.
+        goes_on: whether the job continues without it.
     """
 
     event: Literal["lost"]
@@ -132,7 +132,7 @@ class AlarmJson(TypedDict):
 
 
 class OverJson(TypedDict):
-    """The end of an alarm, for example because the job goes on after a hang.
+    """The end of an alarm, for example because the job continues after a hang.
 
     Attributes:
         event: the kind of event.

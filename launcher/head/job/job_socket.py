@@ -97,7 +97,7 @@ class JobSocket:
         verbs: Mapping[str, Verb],
         log: Callable[[str, str], None],
     ) -> None:
-        """Start to listen; on failure, log that and go on without a socket.
+        """Start to listen; on failure, log that and continue without a socket.
 
         Args:
             loop: of the job.

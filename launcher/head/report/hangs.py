@@ -32,7 +32,7 @@ class Hang(NamedTuple):
         ranks: the odd ranks; () if none stands out.
         hosts: the hosts of these ranks, in order, or the nodes that did not answer.
         seconds: the duration of the hang before its detection.
-        lasted: the whole duration in seconds; None if the job did not go on.
+        lasted: the whole duration in seconds; None if the job did not continue.
     """
 
     at: float

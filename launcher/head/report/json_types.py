@@ -64,7 +64,7 @@ class HangJson(TypedDict):
         ranks: the odd ranks; empty if none is.
         hosts: the hosts of these ranks, in the same order, or those that did not answer.
         seconds: seconds for which the job had hung when it was found.
-        lasted: seconds for which it hung until it went on; None if it did not.
+        lasted: seconds for which it hung until it continued; None if it did not.
     """
 
     after_seconds: Seconds

@@ -68,7 +68,7 @@ def _started(argv: Sequence[str], environ: Mapping[str, str]) -> StartedChild | 
 
 
 def words(job: str, text: str) -> str:
-    """Return a description of a job's end, given scontrol's output; "" if the job goes on."""
+    """Return a description of a job's end, given scontrol's output; "" if the job continues."""
     found = dict(re.findall(r"(?m)(?:^| )(JobState|PreemptTime)=(\S*)", text))
     state, preempted = found.get("JobState", ""), found.get("PreemptTime", "None")
     if UNKNOWN in text or (state and state not in LIVES):

@@ -81,7 +81,7 @@ class Lost(NamedTuple):
     """A node is gone.
 
     Attributes:
-        survived: whether the job goes on without the node.
+        survived: whether the job continues without the node.
         role: as in `Started`.
     """
 
@@ -123,7 +123,7 @@ class Alarm(NamedTuple):
 
 
 class AlarmOver(NamedTuple):
-    """The end of an alarm, for example because the job goes on after a hang.
+    """The end of an alarm, for example because the job continues after a hang.
 
     Attributes:
         kind: as in `Alarm`.

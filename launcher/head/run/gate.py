@@ -38,7 +38,7 @@ if TYPE_CHECKING:
                 nodes: connected nodes: all nodes of the start, or one. Once the run has started,
                     the node joins the nodes of `Run.view` that are not `over`.
                 done: called once, in this step or a later one, with the reasons for nodes that may
-                    not go on, and with these reasons in lines for the user; () for lines made of
+                    not continue, and with these reasons in lines for the user; () for lines made of
                     the reasons.
             """
             ...

@@ -72,7 +72,7 @@ class JobRecord:
         return any(ended.failed for _, ended in self._exits)
 
     def clear_exits(self) -> None:
-        """Forget the ends of workers: the job goes on with new ones."""
+        """Forget the ends of workers: the job continues with new ones."""
         self._exits = []
 
     def lost(

@@ -68,11 +68,11 @@ if TYPE_CHECKING:
             ...
 
         def survives(self, node: RunNode) -> bool:
-            """Return whether the run would go on without this lost node; change nothing."""
+            """Return whether the run would continue without this lost node; change nothing."""
             ...
 
         def on_loss(self, node: RunNode) -> None:
-            """Handle the loss of a node that the run goes on without."""
+            """Handle the loss of a node that the run continues without."""
             ...
 
         def await_end(self, node: RunNode, seconds: float) -> None:
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
             ...
 
         def outlives_engine(self) -> bool:
-            """Return whether the run goes on when the engine that started the nodes ends."""
+            """Return whether the run continues when the engine that started the nodes ends."""
             ...
 
         def world_size(self, planned: int) -> int:

@@ -62,7 +62,7 @@ class RunOverrides(NamedTuple):
         on_ready: called once all nodes are ready; starts the run with `Run.handle`.
         on_over: called when the run is over, instead of stopping the loop.
         greeting: returns a frame for each node that connects after the start.
-        on_unreached: called with a node that could not be reached again; the run goes on trying.
+        on_unreached: called with a node that could not be reached again; the run keeps trying.
     """
 
     on_ready: Callable[[AllReady], None] | None = None

@@ -133,7 +133,7 @@ class RunNode:
         cleaned_up: whether the guard has reported that no process is left.
         limits: limits on the node's frames.
         busy: whether a gate checks it, so that the limits of the start do not apply.
-        left_out: whether the start went on without the node: a HELLO comes too late.
+        left_out: whether the start continued without the node: a HELLO comes too late.
     """
 
     def __init__(self, connection: NodeConnection, node: Node, number: int) -> None:
@@ -211,7 +211,7 @@ class RunNode:
         self.state, self.reason = NodeState.LOST, reason
 
     def exclude(self, cause: str) -> None:
-        """Record that the start goes on without the node; its HELLO may be on the way."""
+        """Record that the start continues without the node; its HELLO may be on the way."""
         self.lose(cause)
         self.left_out = self.connection.connected
 

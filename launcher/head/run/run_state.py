@@ -66,7 +66,7 @@ if TYPE_CHECKING:
             ...
 
         def unreached(self, node: RunNode) -> None:
-            """Report that a node could not be reached again; the run goes on trying."""
+            """Report that a node could not be reached again; the run keeps trying."""
             ...
 
         def log(self, text: str, level: str = "info") -> None:

@@ -38,7 +38,7 @@ class RunView(NamedTuple):
         started: whether the workers were started.
         abandoned: whether a third interrupt has ended the run without waiting for its nodes.
         error: why the run was refused; None if it was not.
-        nodes: the nodes, not copied: they go on changing.
+        nodes: the nodes, not copied: they keep changing.
         record: the history of the job, not copied either.
         workers: the running workers, not copied either.
         restarts: the restart policy, not copied either.

@@ -95,7 +95,6 @@ class StagedStart:
 
     Until START, the launcher of the first node listens on that port; after START, the store of rank
     0 does. Workers of other nodes must not connect to the launcher.
-    another node must not connect to the former.
 
     Attributes:
         first: the node of rank 0.

@@ -185,7 +185,7 @@ class HangWatch:
         self._expected = now
 
     def _follow(self, now: float) -> None:
-        """Look whether a job that hung goes on."""
+        """Look whether a job that hung continues."""
         assert self._found is not None
         if not self._asked and self._found.is_to_see(self._idle_times, now):
             self._ask()
@@ -235,7 +235,7 @@ class HangWatch:
                 self._take(known, seen, now)
 
     def _take(self, known: WaitExplanation, views: Mapping[int, RankView], now: float) -> None:
-        """Report a hang; not one in doubt whose ranks went on from there before."""
+        """Report a hang; not one in doubt whose ranks continued from there before."""
         from .hang_incident import HangIncident, places_of
 
         if known.doubt and places_of(known, views) in self._answered:

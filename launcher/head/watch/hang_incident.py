@@ -1,4 +1,4 @@
-"""A hang that was found: its report, the reaction, and whether the job goes on."""
+"""A hang that was found: its report, the reaction, and whether the job continues."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ IN_TIME = re.compile(r"^no stacks within|^py-spy did not answer in time$")
 """Problems that reveal nothing about a rank's activity (`stacks/collect`, `node/stacks/py_spy`)."""
 
 TIMED = re.compile(r"\b(Timer\.run|Event\.wait|sleep) \(")
-"""Functions in which a thread waits for a limited time, and may then go on."""
+"""Functions in which a thread waits for a limited time, and may then continue."""
 
 
 class Stay(NamedTuple):
@@ -241,7 +241,7 @@ def _unfinished(view: RankView) -> bool:
 
 
 def _is_hang(known: WaitExplanation, before: Views, views: Views) -> bool:
-    """Return whether there is a reason why ranks that do nothing will not go on."""
+    """Return whether there is a reason why ranks that do nothing will not continue."""
     if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
         return True
     kinds = {rank: place_of(view).kind for rank, view in views.items()}

@@ -73,7 +73,7 @@ class RankIdleTime(NamedTuple):
 
 
 class RankIdleTimes:
-    """The time since when each running rank has been idle."""
+    """The start of the idle time of each running rank."""
 
     def __init__(self, interval: float, rest: float = 0.0) -> None:
         """Expect a report of each node every `interval` seconds.

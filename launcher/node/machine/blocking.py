@@ -155,7 +155,7 @@ class Calls:
 
     @property
     def stuck(self) -> set[int]:
-        """The pids of children that were given up, but have not ended."""
+        """The pids of children that were abandoned, but have not ended."""
         return {one.pid for one in self._calls if one.given_up} - {0}
 
     def call(

@@ -116,7 +116,6 @@ def _mounted(controller: str, path: str, root: str) -> tuple[str, str] | None:
 
     The controller "" means v2. A cgroup outside of the mounted part has the path "/". The result is
     None if no such mount is visible. Source: proc_pid_mountinfo(5).
-    returned if no such mount can be seen. Source: proc_pid_mountinfo(5).
     """
     for line in lines_of(f"{root}proc/self/mountinfo"):
         left, _, right = line.partition(" - ")

@@ -52,7 +52,7 @@ class PreloadProgress:
         self._still = 0
 
     def check(self) -> str:
-        """Check once; return why the import must end, "" if it may go on."""
+        """Check once; return why the import must end, "" if it may continue."""
         now, self._checks = self._activity(), self._checks + 1
         if now.reads != self._last.reads or now.seconds >= self._last.seconds + LEAST:
             self._last, self._still = now, 0

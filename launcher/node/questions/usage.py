@@ -1,4 +1,4 @@
-"""The question `usage`: what workers and this machine use."""
+"""The question `usage`: the resources that workers and this machine use."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Tree:
         return os.path.join(self._root, from_wire(path))
 
     def entry(self, path: str) -> TreeEntry | None:
-        """Return the entry at a path, None for nothing; below a link there is nothing."""
+        """Return the entry at a path, or None, as for a path below a link."""
         parent = path.rpartition("/")[0]
         if parent not in self._folders:
             found = self.entry(parent)

@@ -57,7 +57,7 @@ class LogFiles:
 
     @property
     def stuck(self) -> set[int]:
-        """The pids of writers that were given up, but still wait for a disk."""
+        """The pids of killed writers that still wait for a disk."""
         return {one.pid for one in self._writers if one.given_up} - {0}
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
