@@ -141,7 +141,6 @@ def _natural(name: str) -> list[int | str]:
 
 
 def _devices(root: str, group: str) -> list[str]:
-    """Return the folders of a class that belong to a device."""
     folder = os.path.join(root, "sys/class", group)
     names = sorted(sysfs.names(folder), key=_natural)
     return [f"{folder}/{name}" for name in names if os.path.exists(f"{folder}/{name}/device")]

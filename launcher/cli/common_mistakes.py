@@ -129,12 +129,7 @@ def _check_data(script: str, path: str) -> None:
 
 
 def notes(program: Program, given: Collection[str]) -> list[str]:
-    """Return a note if an option after the script is probably meant for dsrun.
-
-    Args:
-        program: the program of the workers.
-        given: the options that the user has given to dsrun.
-    """
+    """Return a note if an option after the script is probably meant for dsrun."""
     if program.no_python:
         return []
     own = program.args[: program.args.index("--")] if "--" in program.args else program.args

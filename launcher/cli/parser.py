@@ -221,13 +221,7 @@ def parse(
 
 
 def _of_script(error: UsageError, option: str, value: str) -> UsageError:
-    """Return the error of an option, with a note if the option before it has taken the script.
-
-    Args:
-        error: the error.
-        option: the last option that has a value.
-        value: the value of that option.
-    """
+    """Return the error of an option, with a note if the option before it has taken the script."""
     if not value.endswith(".py"):
         return error
     return UsageError(f"{error}; {value} was taken as the value of {option}")
@@ -372,12 +366,7 @@ def take(
 def repeated(
     typed: Mapping[str, Sequence[str]], names: Mapping[str, tuple[str, Option]]
 ) -> list[str]:
-    """Return a message for each repeated option that only takes one value.
-
-    Args:
-        typed: all values of each option.
-        names: the existing options.
-    """
+    """Return a message for each repeated option that only takes one value."""
     options = dict(names.values())
     return [
         f"--{name} is given {len(values)} times; only the last one counts"

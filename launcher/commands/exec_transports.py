@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) -> Transport:
     """Return the way to the hosts of a command line.
 
-    Args:
-        loop: the loop for the transport.
-        command: the command line.
-        console: prints warnings.
-        stack: closes resources at the end.
-
     Raises:
         UsageError: the options name no hosts, or there is no way to them.
     """

@@ -59,7 +59,6 @@ def _script(command: ToolCommand, verdict: CheckVerdict) -> str:
 
 
 def _mend(names: Sequence[str], options: Options) -> str:
-    """Return advice on names that do not resolve."""
     given = "in --host" if options.host else "where it is listed"
     where = f"in {options.hostfile}" if options.hostfile else given
     known = "make it resolvable (DNS, /etc/hosts, HostName in ~/.ssh/config)"

@@ -19,7 +19,6 @@ class InputPipe:
     """
 
     def __init__(self, loop: Loop, source: int = 0) -> None:
-        """Begin to copy descriptor `source`."""
         self._loop = loop
         self._source = source
         self._data = b""

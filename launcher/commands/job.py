@@ -150,7 +150,6 @@ def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
 
 
 def _meant(verb: str) -> str:
-    """Return the verb that was probably meant by an unknown word."""
     if verb in MEANT:
         return f" (did you mean {MEANT[verb]}?)"
     from ..head.detached.job_folder import JOB_ID

@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 def show(place: NamedSocket, request: dict[str, object], *, whole: bool, as_json: bool) -> int:
     """Print the stacks of a job's ranks; return the exit code.
 
-    Args:
-        place: the job.
-        request: the ranks, and the options of the request.
-        whole: whether to show all threads and frames.
-        as_json: whether to print JSON for programs.
-
     Raises:
         DsrunError: the job refuses, does not answer, or has ended.
     """

@@ -77,10 +77,6 @@ def settled(folder: JobFolder) -> JobFolder:
 def until_end(folder: JobFolder, seconds: float | None = None) -> KeptEnd:
     """Wait for the end of a job.
 
-    Args:
-        folder: the folder of the job.
-        seconds: the time limit, or None.
-
     Raises:
         DsrunError: the job has ended without a record.
         TimeoutError: the job has not ended in time.

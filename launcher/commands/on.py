@@ -63,10 +63,6 @@ def run(command: Command) -> int:
 def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
     """Run a job of several roles on held nodes; return the exit code.
 
-    Args:
-        command: the options of the whole job.
-        tables: its roles, as they are written.
-
     Raises:
         DsrunError: the job cannot be run, or has failed; none of its processes is left running.
     """
@@ -96,11 +92,6 @@ def _run(command: Command, plan: PlanOnHold) -> int:
 
 def _run_for(client: LocalClient, spec: JobSpec, request: dict[str, Any]) -> int:
     """Make a hold run a job, and write its report; return the exit code.
-
-    Args:
-        client: the connection to the hold.
-        spec: the job.
-        request: the request to the hold.
 
     Raises:
         DsrunError: the hold refuses the job, or is gone.

@@ -108,7 +108,6 @@ def _caches(cores: Sequence[Core]) -> list[Branch]:
 
 
 def _memory_alone(machine: Machine) -> Iterator[Branch]:
-    """Yield the nodes with memory and without cores."""
     homes = {core.node for core in machine.topology.cores}
     fast = {node for nodes in machine.topology.fast_memory.values() for node in nodes}
     for node in sorted(machine.memory.keys() - homes):

@@ -96,7 +96,6 @@ class Remaining:
         self._known: list[Any] = []
 
     def __bool__(self) -> bool:
-        """Return whether any thing is not done."""
         known, done = self._known, self._done
         while known and done(known[-1]):
             known.pop()

@@ -147,7 +147,6 @@ def _start(path: str) -> bytes | None:
 
 
 def _is_registered(path: str, start: bytes) -> bool:
-    """Return whether the kernel has a registered interpreter for a file."""
     try:
         texts = [_text(f"{FORMATS}/{name}") for name in os.listdir(FORMATS)]
     except OSError:

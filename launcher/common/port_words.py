@@ -14,12 +14,7 @@ FIRST_FREE = "ip_unprivileged_port_start"
 
 
 def refusal(port: int, error: OSError) -> str:
-    """Return why this user cannot bind to a port.
-
-    Args:
-        port: the number of the port.
-        error: the kernel's error.
-    """
+    """Return why this user cannot bind to a port."""
     if error.errno != errno.EACCES:
         return reason(error)
     who = f"{user_words(system.geteuid())} may not use port {port}"

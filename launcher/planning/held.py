@@ -129,12 +129,7 @@ def held_job(command: Command, held: HoldAnswer) -> JobSpec:
 
 
 def held_roles(command: Command, tables: Sequence[RoleTable], held: HoldAnswer) -> RolesSpec:
-    """Return a job of several roles on held nodes; it has all nodes that the options select.
-
-    Args:
-        command: the options of the whole job, checked.
-        tables: its roles, as they are written.
-        held: the nodes.
+    """Return a job of several roles on all held nodes that the checked options select.
 
     Raises:
         UsageError: options conflict, or name something that does not exist.

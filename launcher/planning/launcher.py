@@ -88,7 +88,6 @@ _OTHER_NAMES = {
 
 
 def _meant(name: str) -> str:
-    """Return advice on an unknown launcher, or ""."""
     from ..cli.toml_file import meant
 
     return _OTHER_NAMES.get(name) or meant(name, backends.choosable())

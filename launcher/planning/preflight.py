@@ -70,7 +70,6 @@ def _check_script(program: Program, workdir: str) -> None:
 
 
 def _check_main(folder: str) -> None:
-    """Check that a folder has the file that Python runs."""
     main = os.path.join(folder, "__main__.py")
     if os.path.exists(main):
         return

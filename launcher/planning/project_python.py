@@ -161,7 +161,6 @@ def _age(folder: str) -> str:
 
 
 def _libraries(folder: str) -> list[str]:
-    """Return the names of the folders in which an environment has its packages."""
     try:
         names = os.listdir(os.path.join(folder, "lib"))
     except OSError:

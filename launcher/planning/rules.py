@@ -106,10 +106,6 @@ def _of_table(place: Callable[..., str], at: int, table: object) -> Rule:
 def _checked(place: Callable[..., str], rule: Rule) -> Rule:
     """Return a rule whose parts fit together.
 
-    Args:
-        place: returns the place of a key, for errors.
-        rule: the rule.
-
     Raises:
         UsageError: the parts do not fit together.
     """

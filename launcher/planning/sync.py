@@ -69,7 +69,6 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
 
 
 def _paths(job: JobSpec) -> Iterator[str]:
-    """Yield the absolute paths that a job sends to its nodes."""
     program, path = job.plan.program, job.travel.values.get("PYTHONPATH", "").split(":")
     pythons = (program.python or "", program.project_python)
     for one in (program.script, *pythons, job.workers.venv_script, *path):

@@ -96,7 +96,6 @@ def _without_place(command: Command, environ: Mapping[str, str]) -> Command:
 
 
 def _is_alone(options: Options) -> bool:
-    """Return whether no option names other nodes."""
     named = options.host or options.hostfile or options.host_discovery_script
     return not named and (_given_nodes(options) or 1) == 1
 

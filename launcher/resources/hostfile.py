@@ -220,7 +220,6 @@ def _option(word: str) -> tuple[str, int]:
 
 
 def _advice(word: str, field: str) -> str:
-    """Return advice on a wrong word after a host, or ""."""
     if "=" not in word:
         return f"; write slots={word}" if word.isdigit() else "; write one host per line"
     if field.startswith("ansible_"):

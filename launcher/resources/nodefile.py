@@ -114,7 +114,6 @@ def operator(variable: str, environ: Mapping[str, str], read: Read) -> Hosts | N
 
 
 def _listed(variable: str, environ: Mapping[str, str], read: Read) -> list[Host]:
-    """Return the hosts of a file with one host per line."""
     path = environ[variable]
     places = []
     for where, words in _lines(path, _data(variable, path, read)):

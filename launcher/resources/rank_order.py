@@ -107,7 +107,6 @@ def check_segments(hosts: Sequence[Host], segment: int) -> None:
 
 
 def _advice(hosts: Sequence[Host], segment: int) -> str:
-    """Return advice on the number of nodes that fit into segments."""
     sizes: dict[str, int] = {}
     for host in hosts:
         sizes[host.block] = sizes.get(host.block, 0) + 1

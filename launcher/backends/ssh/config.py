@@ -213,12 +213,7 @@ UNSUPPORTED: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 def unsupported(config: HostConfig, agent: str) -> str:
-    """Return the setting that paramiko does not support, in words, or "".
-
-    Args:
-        config: the configuration of a host.
-        agent: the socket of the agent that paramiko uses.
-    """
+    """Return the setting that paramiko does not support, in words, or ""."""
     keyword = next(_unsupported_keywords(config, agent), "")
     if not keyword:
         return ""

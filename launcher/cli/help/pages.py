@@ -47,7 +47,6 @@ def of_tool(name: str) -> str:
 
 
 def _shared_options(tool: Tool) -> str:
-    """Return a sentence with the options that a command shares with dsrun."""
     names = ", ".join(f"--{name}" for name in tool.shared)
     return f"Options shared with dsrun (see `dsrun --help`): {names}."
 

@@ -31,7 +31,6 @@ class Tool(NamedTuple):
 
 
 def _of_dsrun(name: str, text: str, otherwise: str = "none") -> OptionRow:
-    """Return the row of an option shared with dsrun."""
     known = row(name)
     return OptionRow((f"--{name}",), known.metavar, text, otherwise, known.choices, known.values)
 

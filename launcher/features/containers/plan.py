@@ -238,7 +238,6 @@ def _check_backend(container: ContainerSpec, spec: JobSpec) -> None:
 
 
 def _named(options: Options) -> set[str]:
-    """Return the variables that the user sends by name."""
     return {one.partition("=")[0] for one in options.export}
 
 

@@ -79,12 +79,7 @@ def _cells(answer: Answer) -> tuple[str, ...]:
 
 
 def pythons(answers: Mapping[str, Answer], origin: str) -> list[str]:
-    """Return the Python of the workers on each node, one line each.
-
-    Args:
-        answers: the answers of the nodes, by name.
-        origin: the origin of the Python, as in `Origin`.
-    """
+    """Return the Python of the workers on each node, one line each."""
     known = {name: one.hello.python for name, one in answers.items() if one.hello}
     whose = "dsrun's own" if origin == OWN_PYTHON else origin
     rows = fold((name, path) for name, path in known.items() if path)

@@ -24,7 +24,6 @@ class JournalReader:
     """Returns each entry once."""
 
     def __init__(self, path: str) -> None:
-        """Read from the beginning of this file."""
         self._path = path
         self._file = (0, 0)
         self._at = self._number = 0

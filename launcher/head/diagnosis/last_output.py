@@ -207,7 +207,6 @@ def _raised(lines: Sequence[str], allowed: int) -> tuple[RaisedException, ...]:
 
 
 def _terminated(lines: Sequence[str]) -> tuple[RaisedException, ...]:
-    """Return the C++ exception that ended a program."""
     for at in reversed(range(len(lines))):
         if match := _TERMINATE.match(lines[at]):
             text = "\n".join(lines[at + 1 :])[:LONGEST].strip()

@@ -177,9 +177,7 @@ class MasterSelection:
     def find(self, members: list[int], present: AbstractSet[int]) -> str:
         """Return the address for a round; "" while it is unknown, and if no node has one.
 
-        Args:
-            members: the nodes of the next round.
-            present: the nodes of the present round.
+        `members` are the nodes of the next round, `present` the nodes of the current round.
         """
         address = self.reachability.find(members)
         if address is None:

@@ -32,13 +32,11 @@ class NodeStates:
     """The state of each node; a lost node has none. Nodes that leave are not counted."""
 
     def __init__(self, nodes: int) -> None:
-        """Create this number of nodes, all unready."""
         self._state = dict.fromkeys(range(nodes), MemberState.STARTING)
         self._nodes: dict[MemberState, set[int]] = {state: set() for state in MemberState}
         self._nodes[MemberState.STARTING] |= self._state.keys()
 
     def __len__(self) -> int:
-        """Return the number of nodes that are not leaving."""
         return len(self._state) - len(self.leaving)
 
     def __contains__(self, node: int) -> bool:

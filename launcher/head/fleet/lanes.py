@@ -213,7 +213,6 @@ class FleetLanes:
         self.remove_unused()
 
     def _on_first_closed(self, first: NodeConnection, reason: str) -> None:
-        """Lose all lanes of a node together with the node."""
         self._watched.discard(first)
         self._lanes = {n: lane for n, lane in self._lanes.items() if lane.first is not first}
         lost = [one for one in self.connections if self._first_of[one] is first and one.connected]

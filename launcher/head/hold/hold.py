@@ -63,7 +63,6 @@ class Hold:
     """
 
     def __init__(self, spec: HoldSpec, fleet: NodeFleet, console: Console) -> None:
-        """Prepare a hold of all nodes of a fleet."""
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self.phase = HoldPhase.STARTING
         self.since = system.time()

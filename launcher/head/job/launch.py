@@ -40,12 +40,6 @@ def run(
 ) -> int:
     """Run a job in a terminal; return the exit code.
 
-    Args:
-        spec: the job.
-        start: the plan and the prepared backends.
-        backend_for: returns the backend for a node that joins later.
-        programs: prepares the programs on a fleet.
-
     Raises:
         DsrunError: the job cannot be started; nothing is left running.
     """

@@ -192,7 +192,6 @@ class FoldedLines:
             self._wake()
 
     def _print(self, count: int) -> None:
-        """Print the first lines that wait."""
         if not count:
             return
         lines, sets = self._lines[:count], self._sets[:count]

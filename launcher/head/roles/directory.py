@@ -38,7 +38,6 @@ class Directory:
     """
 
     def __init__(self, hosts: Iterable[str]) -> None:
-        """Start without nodes, for a job on these hosts."""
         self.places: dict[str, tuple[RoleNode, ...]] = {}
         self._alone = len({*hosts}) == 1
         self._proven: dict[tuple[str, str], str] = {}

@@ -85,13 +85,7 @@ class Gates:
                 self._made[stage] = [make() for at, make in self._doors if at is stage]
 
     def check(self, stages: Sequence[GateStage], nodes: Sequence[RunNode], done: Done) -> None:
-        """Check nodes by one gate after another, until one of them refuses a node.
-
-        Args:
-            stages: the stages of the gates to ask.
-            nodes: the nodes.
-            done: called like the argument of `Gate.check`.
-        """
+        """Check nodes by one gate after another, until one of them refuses a node."""
         self.open(*stages)
         gates = chain.from_iterable(self._made[stage] for stage in stages)
 

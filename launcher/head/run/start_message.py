@@ -101,7 +101,6 @@ class StagedStart:
     """
 
     def __init__(self, first: RunNode, send: Callable[[Sequence[RunNode], bytes], None]) -> None:
-        """Hold no frame yet."""
         self.first = first
         self._send_to = send
         self._held: list[tuple[RunNode, bytes]] = []

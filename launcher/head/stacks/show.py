@@ -73,7 +73,6 @@ class StackText:
 
 
 def _line(text: str) -> str:
-    """Return text from a worker on one line."""
     return plain(text).replace("\n", " ")
 
 

@@ -51,13 +51,7 @@ class Loops:
         self._seen: dict[int, _BusyRank] = {}
 
     def sample(self, views: Views, working: Sequence[int], now: float) -> WaitExplanation | None:
-        """Add a sample of all ranks' stacks; return a possible hang.
-
-        Args:
-            views: all ranks.
-            working: the active ranks.
-            now: the time on the runner's clock.
-        """
+        """Add a sample of all ranks' stacks; return a possible hang."""
         computing = {rank: views[rank] for rank in working if _computes(views[rank])}
         unread = {rank: one for rank, one in self._seen.items() if _is_unread(views.get(rank))}
         self._seen = unread | {

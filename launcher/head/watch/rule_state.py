@@ -62,13 +62,7 @@ class RuleState:
         self._since += seconds
 
     def take(self, output: RankOutput, lines: bytes, now: float) -> Iterator[RuleFinding]:
-        """Look at lines of a rank.
-
-        Args:
-            output: the output of the rank.
-            lines: complete lines, each with its end.
-            now: the time.
-        """
+        """Look at complete lines of a rank, each with its end."""
         found = matches(self._pattern, lines) if self._counts(output.rank) else ()
         if not found:
             return

@@ -156,5 +156,4 @@ def _ended(one: object, sentence: str, now: float) -> object:
 
 
 def _addresses(nodes: Sequence[RunNode]) -> dict[str, str]:
-    """Return the host of each address, according to the nodes."""
     return {address: node.name for node in nodes if node.hello for address in node.hello.addresses}

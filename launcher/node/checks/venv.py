@@ -51,12 +51,7 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
 
 
 def interpreter(base: Environ, after: Environ) -> bytes:
-    """Return the Python that a script put first on PATH; b"" if it put none there.
-
-    Args:
-        base: the environment before the script.
-        after: the environment after it.
-    """
+    """Return the Python that a script put first on PATH; b"" if it put none there."""
     folders = _put_first(_path(base), _path(after))
     found = (executable.find(name, map(os.fsdecode, folders)) for name in ("python", "python3"))
     return os.fsencode(next(filter(None, found), ""))

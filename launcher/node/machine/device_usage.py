@@ -51,7 +51,6 @@ class DeviceQuestion:
     def __init__(
         self, calls: Calls, ask: Callable[[], Devices] = read, driver: str = DRIVER
     ) -> None:
-        """Ask by way of these calls."""
         self._calls = calls
         self._ask = ask
         self._driver = driver

@@ -321,7 +321,6 @@ class NodeRun:
         return {*self.former, *self._apart(), *preloaded, *own}
 
     def _on_service_stop(self, text: str) -> None:
-        """Stop the workers, for a reason that a service has found."""
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.supervision.grace, reason=text)
 

@@ -37,7 +37,6 @@ class Tree:
     """Reads a copy; paths are relative, as in a manifest."""
 
     def __init__(self, root: str) -> None:
-        """Look below this folder."""
         self._root = os.fsencode(root)
         self._folders: dict[str, bool] = {"": True}
 

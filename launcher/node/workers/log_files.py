@@ -110,7 +110,6 @@ def _open(
     *,
     again: bool,
 ) -> dict[int, RankLog]:
-    """Open the files of each rank, in the process that writes them."""
     from .logs import named_log, own_log
 
     if folder is None:

@@ -135,12 +135,7 @@ def whole(command: Command, nodes: Nodes) -> PlannedJob:
 
 
 def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> RolesSpec:
-    """Return a job of several roles.
-
-    Args:
-        command: the options of the whole job, checked.
-        tables: its roles, as they are written.
-        nodes: its nodes.
+    """Return a job of several roles, given the checked options of the whole job.
 
     Raises:
         UsageError: a role is invalid or cannot be placed; the message names it.
@@ -318,7 +313,6 @@ def _shared_port(role: RoleSpec) -> str:
 
 
 def _check_input(tables: Sequence[RoleTable]) -> None:
-    """Check that one role at most reads standard input."""
     reading = [table for table in tables if table.get("stdin") != "none"]
     if len(reading) > 1:
         text = f"only one role can read standard input; {reading[0].name} does"

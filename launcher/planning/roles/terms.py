@@ -162,7 +162,6 @@ def _check_name(table: RoleTable, option: str, name: str) -> None:
 
 
 def _check_other(table: RoleTable, name: str, known: Mapping[str, Terms]) -> None:
-    """Check that another role that is named in `after` exists."""
     if name not in known:
         raise _unknown(table, "after", name, known)
     if name == table.name:
