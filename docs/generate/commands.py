@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dsrun.launcher.cli.help.rows import OptionRow, groups, row
 from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
+from dsrun.launcher.commands import check
 from dsrun.launcher.commands.exec import MIXING
 from dsrun.launcher.commands.job import VERBS
 
@@ -61,7 +62,7 @@ def commands() -> tuple[Command, ...]:
     """Return all commands, dsrun first."""
     options = [row(name) for group in groups().values() for name in group]
     words = {"dsrun-job": VERB, "dsrun-exec": PROGRAM, "dsrun-check": PROGRAM}
-    mixing = {"dsrun-exec": MIXING}
+    mixing = {"dsrun-exec": MIXING, "dsrun-check": check.MIXING}
     tools = (
         Command(
             name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from dsrun.launcher.commands.json_types import jobs
 from dsrun.launcher.commands.json_types.check import CheckJson
 from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
+from dsrun.launcher.commands.json_types.promises import PromisesJson
 from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
 from dsrun.launcher.head.doors import REPORT_SECTIONS, opened
@@ -95,6 +96,7 @@ OUTPUTS = {
             jobs.Remains,
         ),
     ),
+    "promises": Output("dsrun-check --promises --json", (PromisesJson,)),
     "report": Output(
         "dsrun --report_file FILE",
         (report.StartedJobJson, RolesEnded, report.Refused, report.Crashed),

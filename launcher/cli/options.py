@@ -212,15 +212,18 @@ class Options:
         " docker:IMAGE, apptainer:FILE.sif, enroot:FILE.sqsh, pyxis:IMAGE (Slurm), exec:NAME (one"
         " that runs on each node already), or prefix:'COMMAND ...', which is put before the node"
         " launcher's command.",
-        metavar="RUNTIME:IMAGE", unset="none", tools=("hold",), by_hold=True, also_role=True)
+        metavar="RUNTIME:IMAGE", unset="none", tools=("hold", "check"), by_hold=True,
+        also_role=True)
     mount: tuple[str, ...] = option((),
         "With --container: mount A of each node at B, by default at A. Repeatable. The folders of"
         " the workers, the script, the logs and --sync are mounted anyway.",
-        metavar="A[:B][:ro]", unset="none", tools=("hold",), by_hold=True, also_role=True)
+        metavar="A[:B][:ro]", unset="none", tools=("hold", "check"), by_hold=True,
+        also_role=True)
     container_args: str = option("",
         "With --container: extra arguments for the runtime's client, as one string. They come last,"
         " so they win.",
-        metavar="ARGS", separator=" ", unset="none", tools=("hold",), by_hold=True, also_role=True)
+        metavar="ARGS", separator=" ", unset="none", tools=("hold", "check"), by_hold=True,
+        also_role=True)
 
     # -- Environment of the workers --
     export: tuple[str, ...] = option((),

@@ -72,6 +72,12 @@ OWN: dict[str, dict[str, Option]] = {
             unset="none",
             file="written",
         ),
+        "promises": option(
+            False,
+            "Prove on these nodes what dsrun promises: small jobs with stand-in workers, each with"
+            " a fault. Name rows to choose some: exit,sigkill.",
+        ),
+        "dry_run": option(False, "With --promises: print the rows, and start nothing."),
         "json": option(False, "Print everything as JSON."),
     },
 }

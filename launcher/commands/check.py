@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ..cli.tool_parser import ToolCommand
 
 
+MIXING = ("promises",)
+"""Options after which words and options may come in any order."""
+
+
 def run(words: list[str]) -> int:
     """Run the command with these arguments; return the exit code.
 
@@ -20,7 +24,7 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value.
         NodeError: the nodes of a hold are lost.
     """
-    command = configured("dsrun-check", words, os.environ)
+    command = configured("dsrun-check", words, os.environ, mixing=MIXING)
     if command.help:
         from ..cli.help.pages import of_tool
 
@@ -32,6 +36,11 @@ def run(words: list[str]) -> int:
         return 0
     _check(command)
     entry.note(command.notes)
+    if command.own["promises"]:
+        from . import check_promises
+
+        check_promises.check(command)
+        return check_promises.execute(command)
     from .check_run import execute
 
     return execute(command)
@@ -54,6 +63,8 @@ def _check(command: ToolCommand) -> None:
         raise conflict(*shown)
     if own["compare"] and own["json"]:
         raise conflict("--compare", "--json")
+    if own["dry_run"] and not own["promises"]:
+        raise UsageError("--dry_run: only with --promises; without it, nothing is started on nodes")
     if own["svg"] and not own["full"]:
         raise UsageError("--svg: only with --full; it draws the matrices of that check")
     if own["svg"]:

@@ -21,6 +21,7 @@ VERSIONS = {
     "event": 1,
     "exec": 1,
     "jobs": 1,
+    "promises": 1,
     "report": 1,
     "stacks": 1,
     "topo": 1,
@@ -43,8 +44,7 @@ def as_json(value: Any) -> Any:
 
     A record becomes an object, an enum its value, a tuple a list, and a set a sorted list.
     """
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
+    value = value._asdict() if hasattr(value, "_asdict") else value
     # Most values are plain; calling a function for each would take most of the time for a large
     # plan.
     if isinstance(value, dict):

@@ -26,6 +26,7 @@ PROGRAMS: dict[str, str] = {
     "device": ".full_check.devices:main",
     "facts": ".facts_program:main",
     "network": ".full_check.network:main",
+    "promises": "..features.promises.node_program:main",
     "ready": ".ready_program:main",
     "setup": "..features.setup.node_program:main",
     "sync": ".sync.program:main",

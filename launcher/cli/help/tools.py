@@ -147,7 +147,7 @@ EXEC = Tool(
 
 CHECK = Tool(
     "look for faults in nodes, without a job",
-    ("[options] [SCRIPT]",),
+    ("[options] [SCRIPT]", "[options] --promises [ROW,ROW...]"),
     (
         "Collect facts about all nodes, compare them as the quick check before every start does,"
         " and print a table and the findings. SCRIPT is compared, too. The exit code is 69 if there"
@@ -155,6 +155,8 @@ CHECK = Tool(
     ),
     rows=_own("dsrun-check"),
     shared=_shared("dsrun-check"),
+    shared_words="It also accepts dsrun's options for hosts, ssh, containers and Python: see `man"
+    " dsrun-check`.",
 )
 
 TOOLS = {

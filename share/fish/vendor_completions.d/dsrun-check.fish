@@ -10,7 +10,7 @@ function __dsrun_check_words --description 'Print the words before the cursor th
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __svg _H __hostfile __host __on __host_discovery_script _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __python __workdir __venv_script __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __heartbeat_timeout __accelerator __profile
+            case __svg _H __hostfile __host __on __host_discovery_script _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __python __workdir __venv_script __container __mount __container_args __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __color __log_level __heartbeat_timeout __accelerator __profile
                 set value yes
             case '_*'
             case '*'
@@ -21,7 +21,7 @@ end
 
 function __dsrun_check_options --description 'Test whether an option may come next'
     set -l words (__dsrun_check_words)
-    test -z "$words"
+    test -z "$words"; or string match -q -r -- '^(--promises)$' (commandline -opc)
 end
 
 function __dsrun_check_look --description 'Print what is there and may be the value or word'
@@ -39,6 +39,9 @@ complete -c dsrun-check -n __dsrun_check_options -l compare -d 'Print what diffe
 complete -c dsrun-check -n __dsrun_check_options -l report -d 'Print everything known about the nodes, torch and DeepSpeed included'
 complete -c dsrun-check -n __dsrun_check_options -l full -d 'Also measure cores, memory, disks, devices, the network and collectives'
 complete -c dsrun-check -n __dsrun_check_options -l svg -r -F -d 'With --full: draw the matrices in this file'
+complete -c dsrun-check -n __dsrun_check_options -l promises -d 'Prove on these nodes what dsrun promises: small jobs with stand-in ...'
+complete -c dsrun-check -n __dsrun_check_options -l dry_run -d 'With --promises: print the rows, and start nothing'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l dry-run -d 'With --promises: print the rows, and start nothing'
 complete -c dsrun-check -n __dsrun_check_options -l json -d 'Print everything as JSON'
 complete -c dsrun-check -n __dsrun_check_options -s h -l help -d 'Print this help'
 complete -c dsrun-check -n __dsrun_check_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
@@ -57,6 +60,10 @@ complete -c dsrun-check -n __dsrun_check_options -l python -r -F -d 'Python inte
 complete -c dsrun-check -n __dsrun_check_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
 complete -c dsrun-check -n __dsrun_check_options -l venv_script -r -F -d 'Shell script that every node sources with bash before it starts the ...'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l venv-script -r -F -d 'Shell script that every node sources with bash before it starts the ...'
+complete -c dsrun-check -n __dsrun_check_options -l container -x -d 'Run the node launcher of each node, and so the workers, in a ...'
+complete -c dsrun-check -n __dsrun_check_options -l mount -x -d 'With --container: mount A of each node at B, by default at A'
+complete -c dsrun-check -n __dsrun_check_options -l container_args -x -d 'With --container: extra arguments for the runtime\'s client, as one ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l container-args -x -d 'With --container: extra arguments for the runtime\'s client, as one ...'
 complete -c dsrun-check -n __dsrun_check_options -l export -x -d 'Send this variable to the nodes, with VALUE or else its current value'
 complete -c dsrun-check -n __dsrun_check_options -l env_file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'
 complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l env-file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'
