@@ -67,7 +67,8 @@ def execute(command: ToolCommand) -> int:
     if command.own["dry_run"]:
         shown = Shown(command, plan_check(nodes.options, ()))
         for row in rows:
-            shown.add(RowResult(row, "planned"))
+            why = shown.site.skip(row)
+            shown.add(RowResult(row, "skipped" if why else "planned", (why,) if why else ()))
         return shown.finish(None)
     with ExitStack() as stack:
         prepared = prepare(nodes, stack)  # before there is a thread: it forks
@@ -82,7 +83,8 @@ def execute(command: ToolCommand) -> int:
             if reached.missing:
                 raise NodeError("\n".join(by_cause(reached.missing)))
             began = loop.clock()
-            for one in results(rows, shown.site, reached.programs, waiting.until):
+            programs, causes = reached.programs, reached.causes
+            for one in results(rows, shown.site, programs, waiting.until, causes):
                 shown.add(one)
             return shown.finish(loop.clock() - began)
         except EndedBySignal as ended:
@@ -99,22 +101,21 @@ class Shown:
     """
 
     def __init__(self, command: ToolCommand, job: JobSpec) -> None:
-        """Print the heading of the table."""
+        """Print nothing yet."""
         self._json: bool = command.own["json"]
         self._job = job
         self._results: list[RowResult] = []
         per_node = None if "num_gpus" in command.given else _per_node(job)
         options = own_options(command.shared, per_node)
         self.site = Site(options, job.plan.launcher, new_folder())
-        if not self._json:
-            entry.write(f"{runner_table.heading()}\n")
 
     def add(self, result: RowResult) -> None:
-        """Print a row."""
+        """Print a row; the heading comes with the first."""
         self._results.append(result)
         if self._json:
             return
-        lines = [*runner_table.lines(result)]
+        lines = [runner_table.heading()] if len(self._results) == 1 else []
+        lines += runner_table.lines(result)
         if result.state == "planned":
             lines.append(f"    {shlex.join(self._words(result.row))}")
         entry.write("".join(f"{line}\n" for line in lines))

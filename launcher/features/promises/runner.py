@@ -13,6 +13,7 @@ from ...backends.base import package_root
 from ...common.errors import NodeError
 from ...common.records import NamedTuple
 from ...common.text import plain, read_json
+from ...head.fleet.hosts import by_cause
 from .node_program import WORKER, LookAsk
 from .runner_job import RunningJob
 from .runner_rows import ACT, ALL_UP, CLIENT, LINES, SOON
@@ -28,14 +29,18 @@ if TYPE_CHECKING:
     from .runner_rows import PromiseRow
 
     Over: TypeAlias = Callable[[], None]
+    Causes: TypeAlias = Callable[[], Mapping[str, str]]
     Until: TypeAlias = Callable[[Callable[[Over], object]], None]
 
 LATE = 15.0
-"""Seconds beyond its bound after which a row is given up."""
+"""Seconds beyond its bound for which a row goes on, so that its real time can be told."""
 
 APART = 0.5
 """Seconds between two strikes."""
 
+
+EXPLAINED = 0.5
+"""Seconds for the backend to explain the end of a session."""
 
 BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];r=sys.argv.pop(1);"
@@ -78,8 +83,8 @@ class Wait:
 class Looks:
     """The program on each node that has the folder of the stand-ins, and looks at processes."""
 
-    def __init__(self, programs: NodePrograms, wait: Wait, folder: str) -> None:
-        """Start it.
+    def __init__(self, programs: NodePrograms, wait: Wait, folder: str, causes: Causes) -> None:
+        """Start it; `causes` returns why nodes are lost, as far as that is known.
 
         Raises:
             NodeError: it cannot run on a node.
@@ -92,9 +97,10 @@ class Looks:
         self._running = programs.start("promises", words, self._on_line, self._on_end)
         answered = wait.wait(self._await_answers, ALL_UP)
         if self._failed or not answered:
+            wait.wait(lambda _: None, EXPLAINED)
             silent = [host for host in self._hosts if host not in self._answers]
-            why = next(iter(self._failed.values()), "no answer")
-            raise NodeError(f"{', '.join(silent)}: {why}")
+            why = {**dict.fromkeys(silent, "no answer"), **self._failed, **causes()}
+            raise NodeError("\n".join(by_cause(why)))
 
     def ask(self, ask: LookAsk) -> dict[str, list[str]] | None:
         """Return what is left on each node; None if a node does not answer."""
@@ -172,7 +178,7 @@ def new_folder() -> str:
 
 
 def results(
-    rows: Sequence[PromiseRow], site: Site, programs: NodePrograms, until: Until
+    rows: Sequence[PromiseRow], site: Site, programs: NodePrograms, until: Until, causes: Causes
 ) -> Iterator[RowResult]:
     """Play the rows, one after another, and yield the verdicts.
 
@@ -182,7 +188,7 @@ def results(
     with ExitStack() as stack:
         own = stack.enter_context(tempfile.TemporaryDirectory(prefix="dsrun-promises-"))
         wait = Wait(programs.loop, until)
-        looks = Looks(programs, wait, site.folder)
+        looks = Looks(programs, wait, site.folder, causes)
         stack.callback(looks.close)
         player = Player(site, wait, looks, own)
         for row in rows:
@@ -233,7 +239,7 @@ class Player:
                 return self._seen(row, job)._replace(output=(f"-:0| @skip {why}",))
         self._wait.wait(partial(_call_if, job, lambda: False), row.promise.within + LATE)
         ended = clock() - began
-        ask = _ask(job, max(1.0, row.promise.within - ended), end=True)
+        ask = _ask(job, max(1.0, row.promise.within + LATE - ended), end=True)
         left = self._looks.ask(ask) if job.ups else {}
         clean = clock() - began
         return self._seen(row, job)._replace(

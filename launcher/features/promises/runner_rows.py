@@ -135,6 +135,12 @@ ROWS = (
         Promise((7,), line=f"{_VICTIM}...exited with code 7"),
     ),
     PromiseRow(
+        "background",
+        "all ranks exit with 0, but leave such processes behind",
+        "abandon",
+        _DONE._replace(line="stopped processes that the job left running", within=2 * SOON),
+    ),
+    PromiseRow(
         "deaf",
         f"a rank fails; the others ignore SIGTERM, with --grace {GRACE:g}",
         "deaf",

@@ -165,6 +165,7 @@ def line() -> Iterator[tuple[int, int]]:
 
 BEFORE: dict[str, Callable[[], None]] = {
     "leave": start_children,
+    "abandon": start_children,
     "deaf": ignore_signals,
     "save": save_at_the_end,
 }
@@ -182,6 +183,7 @@ ACTS: dict[str, Callable[[], None]] = {
     "lines": print_lines,
     "print": print_on,
     "finish": finish,
+    "abandon": finish,
     "save": signal.pause,
     "kill_launcher": lambda: signal_owner(0, signal.SIGKILL),
     "stop_launcher": lambda: signal_owner(0, signal.SIGSTOP),
@@ -189,7 +191,7 @@ ACTS: dict[str, Callable[[], None]] = {
 }
 """What it does once it is told to."""
 
-EVERYWHERE = frozenset({"together", "lines", "print", "finish"})
+EVERYWHERE = frozenset({"together", "lines", "print", "finish", "abandon"})
 """Acts of all ranks; the others are the victim's alone."""
 
 
