@@ -44,7 +44,12 @@ TRAINED = {
 }
 """Commands that train, and the hosts of their lines; the second one is run by tests/cluster."""
 
-ELSEWHERE = {"dsrun-job stacks", "dsrun-check --hostfile hosts --full", "dsrun-check --full"}
+ELSEWHERE = {
+    "dsrun-job stacks",
+    "dsrun-check --hostfile hosts --full",
+    "dsrun-check --full",
+    "dsrun-check --hostfile hosts --promises",
+}
 """Commands whose own tests run them as they are: they ask a job, or measure for a minute."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dsrun.launcher.cli.help.summary import EXIT_CODES
+from dsrun.launcher.commands.check_promises import BROKEN
 from dsrun.launcher.commands.job_cleanup import LEFT
 from dsrun.launcher.common import errors
 from dsrun.launcher.head.exec.results import TIMED_OUT
@@ -15,7 +16,7 @@ NOT_STARTED = 126
 """As a shell has it (POSIX, 2.8.2)."""
 
 DEFINED = {value for value in vars(errors).values() if isinstance(value, int)}
-OWN = {0, LEFT, TIMED_OUT, NOT_STARTED, *DEFINED}
+OWN = {0, BROKEN, LEFT, TIMED_OUT, NOT_STARTED, *DEFINED}
 
 
 def cells() -> list[str]:
@@ -31,7 +32,7 @@ def test_the_table_has_every_code_in_order() -> None:
 
 def test_the_help_has_the_codes_of_a_job() -> None:
     told = {int(code) for code, _ in EXIT_CODES if code.isdigit()}
-    assert told == OWN - {LEFT, TIMED_OUT}
+    assert told == OWN - {BROKEN, LEFT, TIMED_OUT}
 
 
 def test_there_is_one_table() -> None:

@@ -48,6 +48,7 @@ class Promise(NamedTuple):
         cause: the `cause` of the report; "" if there is no report.
         after: the least seconds from the fault until dsrun ends.
         each: a line that each rank must print exactly once; "" for none.
+        quiet: whether the report must have no failure, loss or hang: no false alarm.
     """
 
     codes: tuple[int, ...]
@@ -56,6 +57,7 @@ class Promise(NamedTuple):
     cause: str = "failure"
     after: float = 0.0
     each: str = ""
+    quiet: bool = False
 
 
 class PromiseRow(NamedTuple):
@@ -88,7 +90,7 @@ def _seconds(value: float) -> str:
 
 _VICTIM = "rank {rank} ({host}, "
 _LOST = "lost {host}"
-_DONE = Promise((0,), cause="none", each="@done")
+_DONE = Promise((0,), cause="none", each="@done", quiet=True)
 _DEAF = ("--grace", _seconds(GRACE))
 
 

@@ -33,7 +33,7 @@ def lines(result: RowResult) -> Iterator[str]:
 def promised(row: PromiseRow) -> str:
     """Return a promise in words."""
     promise = row.promise
-    line = promise.line.format(rank="RANK", host="HOST", code="CODE").strip()
+    line = _line(row)
     named = f", and a line with '{line}'" if line else ""
     named += f", {promise.each!r} once from each rank" if promise.each else ""
     least = f"{promise.after:g} to " if promise.after else "within "
@@ -50,6 +50,24 @@ def _seen(result: RowResult) -> Iterator[str]:
         yield f"          {result.line}"
     for text in result.why:
         yield f"{'why:' if result.state == 'skipped' else 'wrong:':10}{text}"
+
+
+def as_markdown(rows: Sequence[PromiseRow]) -> Iterator[str]:
+    """Yield the table of docs/promises.md."""
+    yield "| row | fault | exit code | what dsrun says | seconds |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        promise = row.promise
+        line = _line(row)
+        said = [f"`{line}`" if line else "", f"each rank: `{promise.each}`" if promise.each else ""]
+        least = f"{promise.after:g} to " if promise.after else ""
+        bound = f"{least}{promise.within:g}"
+        told = ", ".join(filter(None, said))
+        yield f"| `{row.name}` | {row.fault} | {codes(promise)} | {told} | {bound} |"
+
+
+def _line(row: PromiseRow) -> str:
+    return row.promise.line.format(rank="RANK", host="HOST", code="CODE").strip()
 
 
 def summary(results: Sequence[RowResult], seconds: float) -> str:

@@ -24,6 +24,9 @@ UP = re.compile(r"(?P<host>.+):(?P<rank>\d+)\| @up \d+ (?P<world>\d+) (?P<job>\S
 LABELLED = re.compile(r".+:(?P<rank>\d+)\| (?P<words>.*)")
 """A line of a rank."""
 
+ALARMS = ("failures", "lost", "hangs", "slow")
+"""Fields of the report that are empty, or absent, if nothing was found."""
+
 SHOWN = 3
 """Processes named for a node."""
 
@@ -150,6 +153,9 @@ def _at_the_end(promise: Promise, seen: Seen, code: int) -> Iterator[str]:
         yield f"the report has the cause {cause!r}, not {promise.cause!r}"
     if promise.cause and (told := seen.report.get("exit_code")) != code:
         yield f"the report has the exit code {told!r}, not {code}"
+    for name in ALARMS if promise.quiet else ():
+        if seen.report.get(name):
+            yield f"a false alarm: the report has {name}"
 
 
 def _rest(left: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.features.promises import runner_table
-from dsrun.launcher.features.promises.runner_rows import LINES, PromiseRow, chosen
+from dsrun.launcher.features.promises.runner_rows import LINES, ROWS, PromiseRow, chosen
 from dsrun.launcher.features.promises.runner_verdict import (
     Seen,
     UpWorker,
@@ -15,6 +15,8 @@ from dsrun.launcher.features.promises.runner_verdict import (
     stand_in,
     worst,
 )
+
+from ...support.checkout import CHECKOUT
 
 UPS = (UpWorker("n1", 0, 2, "job", "1:2,3:4"), UpWorker("n2", 1, 2, "job", "5:6,7:8"))
 NAMED = "dsrun: rank 1 (n2, local rank 0, pid 7) exited with code 7 after 0.2 s; 1 other stopped"
@@ -103,6 +105,13 @@ def test_each_rank_must_tell_once() -> None:
     assert judged(row("healthy"), both._replace(output=(*both.output, "n1:0| @done"))).why
 
 
+@pytest.mark.parametrize("alarm", ["failures", "lost", "hangs", "slow"])
+def test_a_false_alarm_is_not_ok(alarm: str) -> None:
+    report = {"cause": "none", "exit_code": 0, alarm: [{}]}
+    done = seen(code=0, report=report, output=("n1:0| @done", "n2:1| @done"))
+    assert judged(row("healthy"), done).why == (f"a false alarm: the report has {alarm}",)
+
+
 @pytest.mark.parametrize("fault", ["", "lost", "twice", "swapped"])
 def test_output_must_be_whole_and_in_order(fault: str) -> None:
     lines = [f"n{rank}:{rank}| line {i}" for i in range(LINES // 2) for rank in (0, 1)]
@@ -135,3 +144,8 @@ def test_the_table_tells_promise_and_sight() -> None:
     )
     assert sight.strip() == "seen:     code 7 after 0.2 s; nothing left after 0.3 s"
     assert line.strip().startswith("rank 1 (n2, ")
+
+
+def test_the_documentation_has_the_rows() -> None:
+    page = (CHECKOUT / "docs" / "promises.md").read_text(encoding="utf-8")
+    assert "\n".join(runner_table.as_markdown(ROWS)) in page
