@@ -48,11 +48,7 @@ def asked(options: Options) -> list[str]:
     named = {row.fills.partition(".")[0] for row in changed.values()}
     if is_elastic(options) or any(row.elastic for row in changed.values()):
         named.add("elastic")
-    return [
-        door
-        for door, names in DOORS.items()
-        if door in named or not changed.keys().isdisjoint(names)
-    ]
+    return [door for door, names in DOORS.items() if door in named or changed.keys() & {*names}]
 
 
 def with_features(options: Options, spec: JobSpec) -> JobSpec:

@@ -286,8 +286,7 @@ def project_python(command: Command) -> ProjectPython | None:
     it for programs that do not run on Python.
     """
     options, script = command.options, command.program[0]
-    inside = options.container not in {"", "none"}
-    settled = options.python or inside or script == NOTHING
+    settled = options.python or options.container not in {"", "none"} or script == NOTHING
     if settled or (options.no_python and command.rendezvous is None):
         return None
     path = os.path.join(workdir(options), script)

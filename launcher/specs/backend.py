@@ -53,8 +53,7 @@ class BackendSettings(NamedTuple):
     @property
     def lane_entry(self) -> tuple[str, ...]:
         """The words with which a lane of a role enters the role's own container; () without one."""
-        container = self.container
-        return container.entry if container is not None and container.of_role else ()
+        return self.container.entry if self.container and self.container.of_role else ()
 
     def for_run(self, spec: BackendSettings) -> BackendSettings:
         """Return these settings of a fleet for a run, which may have a role's own container."""

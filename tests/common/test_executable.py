@@ -180,6 +180,7 @@ FOUND_BEFORE = {
     "launcher/api/process.py": "sys.executable",
     "launcher/backends/ssh/config_reader.py": "ssh as it was found on creation",
     "launcher/commands/salloc.py": "salloc, and scontrol beside it",
+    "launcher/features/promises/runner_job.py": "sys.executable",
     "launcher/node/binding/numactl.py": "numactl as it was found",
     "launcher/node/checks/venv.py": "/bin/bash",
     "launcher/node/facts/report.py": "the interpreter of the workers",
@@ -224,6 +225,7 @@ def test_everything_that_is_started_was_found_here() -> None:
 SEARCHED = {
     "launcher/common/executable.py": "dsrun's own PATH",
     "launcher/backends/engines/base.py": "its name in a message",
+    "launcher/backends/engines/slurm.py": "its name among variables for containers",
     "launcher/cli/options.py": "what a value is called",
     "launcher/cli/parser.py": "what values of paths are called",
     "launcher/commands/salloc.py": "its name in a message",
