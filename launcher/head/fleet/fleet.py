@@ -43,11 +43,11 @@ HANG_UP = 2.0
 
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
-    *(frames.WAITS, frames.OPENED, frames.PORTS, frames.SUSPEND, frames.BEAT, frames.READY),
-    *(frames.INPUT_ACK, frames.DONE, frames.SHARD_REQUEST, frames.BINDINGS, frames.RANKS),
-    *(frames.AGENT_FAILED, frames.FINISHED, frames.FROM_LANE, frames.LANE_SAID),
-    *(frames.LANE_ENDED, frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK, frames.REPLY),
-    *(frames.REACHED, frames.ACTIVITY),
+    *(frames.WAITS, frames.OPENED, frames.PORTS, frames.SUSPEND, frames.BEAT, frames.INPUT_ACK),
+    *(frames.DONE, frames.SHARD_REQUEST, frames.BINDINGS, frames.READY, frames.AGENT_FAILED),
+    *(frames.RANKS, frames.FINISHED, frames.FROM_LANE, frames.LANE_SAID, frames.LANE_ENDED),
+    *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK, frames.REPLY, frames.REACHED),
+    frames.ACTIVITY,
 )
 """Frames that an authenticated node launcher may send."""
 
