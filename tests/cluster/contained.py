@@ -142,8 +142,8 @@ def need_containers(runtime: Runtime, host: Machine) -> None:
         pytest.skip(f"{runtime.name} can run nothing here: {tried.stderr.strip()[-200:]}")
 
 
-CONTROL_GROUP = "dsrun-test"
-"""The parent of the control groups of containers, also of other tests."""
+CONTROL_GROUP = f"dsrun-test-{os.getpid()}"
+"""The parent of the control groups of containers; another process of tests removes its own."""
 
 SOCKET = "docker.sock"
 PLACE = "/dev/shm/docker"

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from .runner_verdict import UpWorker
 
 CLIENTS = frozenset(
-    {"ssh", "srun", "mpirun", "mpiexec", "mpiexec.hydra", "mpirun.openmpi", "orterun", "prterun"}
+    {
+        *("ssh", "srun", "mpirun", "mpirun.openmpi", "orterun", "prterun"),
+        *("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun.mpich"),
+    }
 )
 """Programs by which a job ends if they are killed (`comm` of proc(5))."""
 
