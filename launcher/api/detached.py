@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from ..backends.base import package_root
+from ..backends.own_module import module_argv
 from ..commands.job_wait import until_end
 from ..common.errors import LOST, OUTPUT, DsrunError
 from ..control import local
@@ -20,7 +20,6 @@ from ..planning.roles.command_line import COLON
 from .errors import JobError, LaunchError
 from .options import words
 from .plan import plan, planned
-from .process import BOOT
 from .report import read
 from .roles import plan as plan_roles
 from .stacks import read as read_stacks
@@ -67,8 +66,7 @@ def launch_detached(
     if target is not None and roles is not None:
         raise LaunchError("roles: not with a script; each Role has its own")
     argv = _of_roles(roles, options) if roles is not None else _of_one(target, args, options)
-    start = [sys.executable, "-c", BOOT, package_root(), "dsrun.launcher.runner", "--detach"]
-    command = [*start, *argv]
+    command = module_argv("dsrun.launcher.runner", "--detach", *argv)
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from contextlib import suppress
 
-from ..backends.base import package_root
+from ..backends.own_module import module_argv
 from ..control.local_client import LocalClient
 
 TYPE_CHECKING = False
@@ -33,13 +32,6 @@ if TYPE_CHECKING:
             ...
 
 
-BOOT = (
-    "import sys;sys.path[:]=[p for p in sys.path if p];r,w=sys.argv[1:3];del sys.argv[1:3];"
-    'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
-    "from importlib import import_module as i;i(w).start()"
-)
-"""Runs a module of dsrun from this copy, whether installed or in a checkout."""
-
 PATIENCE = 10.0
 """Seconds for the process to end once it has nothing more to do."""
 
@@ -56,10 +48,9 @@ class RunnerProcess:
     def __init__(self, module: str) -> None:
         """Start a module of dsrun, with the descriptor of a socket to this program, and our pid."""
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-c", BOOT, package_root(), module]
         with theirs:
             self._process = subprocess.Popen(
-                [*command, str(theirs.fileno()), str(os.getpid())],
+                module_argv(module, str(theirs.fileno()), str(os.getpid())),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,

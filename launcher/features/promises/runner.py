@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 import tempfile
 from contextlib import ExitStack
 from functools import partial
 
-from ...backends.base import package_root
+from ...backends.own_module import module_argv
 from ...common.errors import NodeError
 from ...common.records import NamedTuple
 from ...common.text import plain, read_json
@@ -38,16 +37,8 @@ LATE = 15.0
 APART = 0.5
 """Seconds between two strikes."""
 
-
 EXPLAINED = 0.5
 """Seconds for the backend to explain the end of a session."""
-
-BOOT = (
-    "import sys;sys.path[:]=[p for p in sys.path if p];r=sys.argv.pop(1);"
-    'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
-    "from dsrun.launcher.entry_points import dsrun;dsrun()"
-)
-"""Runs dsrun from this copy, whether installed or in a checkout."""
 
 STAND_INS = (
     *("--accelerator", "cpu", "--no_check", "--no_local_rank", "--prefix", "{host}:{rank}| "),
@@ -218,7 +209,7 @@ class Player:
         self._count += 1
         name = f"{row.name}-{self._count}"
         words = self._site.words(row, f"{self._folder}/{name}.json")
-        argv = [sys.executable, "-c", BOOT, package_root(), *words]
+        argv = module_argv("dsrun.launcher.runner", *words)
         job = RunningJob(self._wait.loop, argv, self._folder, name)
         stack.callback(job.close)
         return job
