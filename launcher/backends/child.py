@@ -13,7 +13,7 @@ from ..common.records import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 KEPT = 16 * 1024
 """Bytes of standard error kept to explain a failure."""
@@ -131,15 +131,7 @@ class Child:
 
     def open_children(self) -> list[int]:
         """Return descriptors of the child processes, which may outlive this one (pidfd_open(2))."""
-        pidfds = []
-        for pid in _children(self.pid) if self.code is None else []:
-            with suppress(OSError):
-                pidfd = os.pidfd_open(pid)
-                pidfds.append(pidfd)
-                # Check again now that the pidfd is open: the pid can no longer be reused.
-                if pid not in _children(self.pid):
-                    os.close(pidfds.pop())
-        return pidfds
+        return [*open_children(self.pid).values()] if self.code is None else []
 
     def _read_errors(self) -> None:
         try:
@@ -179,6 +171,18 @@ class Child:
             self._on_end(self.code, self._errors.decode("utf-8", "replace"))
 
 
+def open_children(pid: int) -> dict[int, int]:
+    """Return descriptors of the children of a process, by pid (pidfd_open(2))."""
+    pidfds: dict[int, int] = {}
+    for child in [*_children(pid)]:
+        with suppress(OSError):
+            pidfds[child] = os.pidfd_open(child)
+    # Look again now that the pidfds are open: the pids can no longer be reused.
+    for child in pidfds.keys() - {*_children(pid)}:
+        os.close(pidfds.pop(child))
+    return pidfds
+
+
 def signal_all(pidfds: Sequence[int], number: int) -> None:
     """Send a signal to the processes of these descriptors that are still alive; close all."""
     for pidfd in pidfds:
@@ -187,11 +191,9 @@ def signal_all(pidfds: Sequence[int], number: int) -> None:
         os.close(pidfd)
 
 
-def _children(pid: int) -> list[int]:
-    """Return the children of all threads of a process (proc(5))."""
-    pids: list[int] = []
+def _children(pid: int) -> Iterator[int]:
+    """Yield the children of all threads of a process (proc(5))."""
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                pids += map(int, file.read().split())
-    return pids
+                yield from map(int, file.read().split())

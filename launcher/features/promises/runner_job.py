@@ -7,7 +7,9 @@ import signal
 import subprocess
 from contextlib import suppress
 
+from ...backends.child import open_children, signal_all
 from ...common.death_signal import DeathSignal
+from ...common.network import lines_of
 from ...common.text import read_json
 from .runner_rows import CLIENT, READER
 from .runner_verdict import stand_in
@@ -161,30 +163,10 @@ class RunningJob:
             self._stdout = -1
 
     def _kill_client(self) -> str:
-        """Kill a child of it that is an ssh client or an engine."""
-        for pid in _children(self._process.pid):
-            with suppress(OSError):
-                fd = os.pidfd_open(pid)
-                try:
-                    # Its number cannot have been given to another child of the same parent since.
-                    if pid in _children(self._process.pid) and _name(pid) in CLIENTS:
-                        signal.pidfd_send_signal(fd, signal.SIGKILL)
-                        return ""
-                finally:
-                    os.close(fd)
-        return "dsrun has no ssh client or engine on this machine"
-
-
-def _children(pid: int) -> list[int]:
-    """Return the children of a process that its threads have started."""
-    found: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                found += map(int, file.read().split())
-    return sorted(found, reverse=True)
-
-
-def _name(pid: int) -> str:
-    with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-        return file.read().strip()
+        """Kill the latest of its children that are an ssh client or an engine."""
+        pidfds = open_children(self._process.pid)
+        clients = [pid for pid in pidfds if {*lines_of(f"/proc/{pid}/comm")} & CLIENTS]
+        signal_all([pidfds.pop(max(clients))] if clients else [], signal.SIGKILL)
+        for pidfd in pidfds.values():
+            os.close(pidfd)
+        return "" if clients else "dsrun has no ssh client or engine on this machine"
