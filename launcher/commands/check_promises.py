@@ -13,7 +13,7 @@ from ..common.loop import Loop
 from ..features.promises import runner_table
 from ..features.promises.runner import Site, new_folder, own_options, results
 from ..features.promises.runner_rows import chosen
-from ..features.promises.runner_verdict import RowResult, worst
+from ..features.promises.runner_verdict import RowResult, any_broken
 from ..head.fleet.hosts import by_cause
 from ..head.output.console import Console
 from ..planning.check import plan_check
@@ -122,7 +122,7 @@ class Shown:
 
     def finish(self, seconds: float | None) -> int:
         """Print the end, with the seconds of all rows; return the exit code."""
-        code = BROKEN if worst(self._results) else 0
+        code = BROKEN if any_broken(self._results) else 0
         if self._json:
             entry.write(self._as_json(code, seconds or 0.0))
         elif seconds is not None:

@@ -214,6 +214,6 @@ def _in_order(seen: Seen) -> Iterator[str]:
             yield f"rank {rank}: {counted(len(lines), 'line')}, not {LINES // world} in order"
 
 
-def worst(results: Sequence[RowResult]) -> bool:
+def any_broken(results: Sequence[RowResult]) -> bool:
     """Return whether a promise was broken."""
     return any(one.state == "not ok" for one in results)

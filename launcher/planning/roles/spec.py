@@ -145,9 +145,8 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     commands = {one.name: _of_role(command, one) for one in tables}
     hosts = _placed(tables, commands, nodes)
     if any(not CONTAINER.isdisjoint(one.values) for one in tables):
-        none = Options()
-        options = command.options.changed(**{name: getattr(none, name) for name in CONTAINER})
-        command = command._replace(options=options)
+        none = {name: all_options()[name].default for name in CONTAINER}
+        command = command._replace(options=command.options.changed(**none))
     planned = whole(command, nodes)
     origin = planned.origin
     roles = [
@@ -165,8 +164,7 @@ def roles_spec(command: Command, tables: Sequence[RoleTable], nodes: Nodes) -> R
     planned = planned._replace(origin=origin._replace(notes=notes))
     # Held: a lost node does not end the job, and several programs run on a node.
     job = job_spec(planned, _whole(command).options)._replace(held=True)
-    within = nodes.container or job.backend.container
-    return RolesSpec(job, tuple(_within(one, job, within) for one in roles))
+    return RolesSpec(job, tuple(_within(one, job, nodes.container) for one in roles))
 
 
 def _whole(command: Command) -> Command:
@@ -248,23 +246,21 @@ def _named(error: UsageError, table: RoleTable) -> UsageError:
     return UsageError(text if text != str(error) else f"{table.where}: {text}")
 
 
-def _within(role: RoleSpec, job: JobSpec, container: ContainerSpec | None) -> RoleSpec:
+def _within(role: RoleSpec, job: JobSpec, held: ContainerSpec | None) -> RoleSpec:
     """Return a role as a part of a job, with the job's id and a separate log folder.
 
-    `container` is the container of all node launchers of the job.
+    `held` is the container of held nodes.
     """
     ready, output = role.ready, role.job.output._replace(log_part=role.name)
     if ready.kind == "file":
         import os
 
         ready = ready._replace(what=os.path.join(role.job.workdir, ready.what))
-    own = role.job._replace(
-        job_id=job.job_id, output=output, backend=_backend(role, job, container)
-    )
+    own = role.job._replace(job_id=job.job_id, output=output, backend=_backend(role, job, held))
     return role._replace(ready=ready, job=own)
 
 
-def _backend(role: RoleSpec, job: JobSpec, outer: ContainerSpec | None) -> BackendSettings:
+def _backend(role: RoleSpec, job: JobSpec, held: ContainerSpec | None) -> BackendSettings:
     """Return the settings of a role, whose container has the job's id.
 
     Raises:
@@ -279,8 +275,8 @@ def _backend(role: RoleSpec, job: JobSpec, outer: ContainerSpec | None) -> Backe
             f"{name}: Slurm starts one such container on each node, for the whole job:"
             " dsrun --container, without the key"
         )
-    if own and outer is not None:
-        raise UsageError(f"{name}: not here, as the held nodes run in {outer.shown} already")
+    if own and held is not None:
+        raise UsageError(f"{name}: not here, as the held nodes run in {held.shown} already")
     several = len(job.plan.nodes) > 1
     return settings._replace(
         container=settings.container._replace(job=job.job_id, several=several, of_role=own)

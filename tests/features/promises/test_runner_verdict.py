@@ -11,9 +11,9 @@ from dsrun.launcher.features.promises.runner_rows import LINES, ROWS, PromiseRow
 from dsrun.launcher.features.promises.runner_verdict import (
     Seen,
     UpWorker,
+    any_broken,
     judged,
     stand_in,
-    worst,
 )
 
 from ...support.checkout import CHECKOUT
@@ -48,7 +48,7 @@ def test_a_kept_promise_is_ok() -> None:
     result = judged(row("exit"), seen())
     assert (result.state, result.why, result.code) == ("ok", (), 7)
     assert result.line == NAMED.removeprefix("dsrun: ")
-    assert not worst([result])
+    assert not any_broken([result])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_broken_promise_is_not_ok(changed: dict[str, Any], why: str) -> None:
     result = judged(row("exit"), seen(**changed))
     assert result.state == "not ok"
     assert why in result.why
-    assert worst([result])
+    assert any_broken([result])
     assert any(why in line for line in runner_table.lines(result))
 
 
@@ -131,7 +131,7 @@ def test_output_must_be_whole_and_in_order(fault: str) -> None:
 def test_a_stand_in_that_cannot_do_its_part_skips_the_row() -> None:
     skipped = judged(row("guard"), seen(output=("n2:1| @skip no such guard",)))
     assert (skipped.state, skipped.why) == ("skipped", ("no such guard",))
-    assert not worst([skipped])
+    assert not any_broken([skipped])
     assert runner_table.summary([skipped], 2.0) == "0 promises kept, 1 skipped (guard) in 2 s"
 
 
