@@ -186,10 +186,15 @@ def traced(
 
 
 def traces_in(folder: Path) -> Traced:
-    """Return the processes in the files of strace; the command's own is the first one."""
-    files = sorted(folder.glob("trace.*"), key=lambda path: int(path.suffix[1:]))
+    """Return the processes in the files of strace; the command's own was started by none of them.
+
+    The pids of the others may be lower, as pids start again at their maximum.
+    """
+    files = folder.glob("trace.*")
     calls = {int(path.suffix[1:]): traces.read(path.read_text()) for path in files}
-    return Traced(min(calls), calls)
+    started = {pid for each in calls.values() for pid in traces.started(each)}
+    (first,) = calls.keys() - started
+    return Traced(first, calls)
 
 
 # -- what is started ------------------------------------------------------------------------------

@@ -116,10 +116,9 @@ def children(calls: Sequence[Call]) -> list[int]:
     return [call.result for call in calls if starts_process(call)]
 
 
-def threads(calls: Sequence[Call]) -> list[int]:
-    """Return the ids of the threads that were started, in order."""
-    forks = (call for call in calls if KIND.get(call.name) == "fork" and call.result > 0)
-    return [call.result for call in forks if not starts_process(call)]
+def started(calls: Sequence[Call]) -> list[int]:
+    """Return the ids of the processes and threads that were started, in order."""
+    return [call.result for call in calls if KIND.get(call.name) == "fork" and call.result > 0]
 
 
 def without_searches(calls: Sequence[Call]) -> Iterator[Call]:

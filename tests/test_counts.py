@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from benchmarks import counts, traces
 from .support.checkout import CHECKOUT
 from .support.code_size import code_lines
 from .support.needs import need
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 AGAIN = "python benchmarks/counts.py --write REASON"
 
@@ -112,9 +116,16 @@ exit_group(0) = ?
 """
 
 
+def test_the_command_may_have_the_highest_pid(tmp_path: Path) -> None:
+    (tmp_path / "trace.32767").write_text(TRACE)
+    for pid in (11, 12):
+        (tmp_path / f"trace.{pid}").write_text("exit_group(0) = ?\n")
+    assert counts.traces_in(tmp_path).first == 32767
+
+
 def test_what_strace_tells_is_counted() -> None:
     calls = traces.read(TRACE)
-    assert (traces.children(calls), traces.threads(calls)) == ([12], [11])
+    assert (traces.children(calls), traces.started(calls)) == ([12], [11, 12])
     found = traces.count(calls)
     assert found.modules == ["/d/launcher/a.py"]
     assert found.calls == {"execve": 1, "open": 2, "fork": 2, "write": 3}
