@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.head.run.run import Run
 
     from ...support.fake_fleet import FakeFleet
-    from .conftest import Desk
+    from .desk import Desk
 
     DeskOf = Callable[..., Desk]
     FleetOf = Callable[..., FakeFleet]

@@ -18,7 +18,7 @@ from .loopback import on_the_way
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Desk
+    from .desk import Desk
 
     DeskOf = Callable[..., Desk]
 

@@ -9,7 +9,7 @@ from dsrun.launcher.specs.environment import to_wire
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Desk
+    from .desk import Desk
 
     DeskOf = Callable[..., Desk]
 

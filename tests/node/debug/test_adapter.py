@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...support.limits import HANG
-from .conftest import listening
+from .debugged import listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from .conftest import Debugged
+    from .debugged import Debugged
 
 SCRIPT = """\
 import itertools, time

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.node.debug import check
 
-from .conftest import task
+from .debugged import task
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from dsrun.launcher.control import local
 from dsrun.launcher.node.debug import sockets
 from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
 
-from .conftest import task
+from .debugged import task
 
 ENV = {b"A": b"1", b"PYTHONPATH": b"/mine:/yours"}
 SPECS = [WorkerSpec(rank, [b"python"], ENV, b"/", fds=(9,)) for rank in (4, 5)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ..conftest import Debugged
+    from ..debugged import Debugged
 
 LOOK = """
 import json, os, sys
