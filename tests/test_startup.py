@@ -34,11 +34,13 @@ START = Record("start_modules")
 """The modules of dsrun that a plain job on this machine loads: none comes in unseen."""
 
 LATER = (
+    "dsrun.launcher.common.write_all",
     "dsrun.launcher.head.diagnosis.verdict",
     "dsrun.launcher.head.fleet.node_queries",
     "dsrun.launcher.head.job.report_request",
     "dsrun.launcher.head.job.job_requests",
     "dsrun.launcher.head.local.server",
+    "dsrun.launcher.head.local.waiters",
     "dsrun.launcher.node.services.activity",
     "dsrun.launcher.node.services.links",
 )
