@@ -37,7 +37,7 @@ def own_addresses() -> tuple[str, ...]:
     The address on the default route comes first. /proc/net/fib_trie and if_inet6 (proc(5)) list the
     others without a helper program.
     """
-    addresses = dict.fromkeys([*_routed(), *_ipv4(), *_ipv6()])
+    addresses = dict.fromkeys([*_routed(), *_ipv4(), *(one for one, _ in _global_ipv6())])
     return tuple(address for address in addresses if not address.startswith("127."))
 
 
@@ -59,10 +59,6 @@ def _ipv4() -> list[str]:
             addresses.append(previous.rpartition(" ")[2])
         previous = line
     return addresses
-
-
-def _ipv6() -> list[str]:
-    return [address for address, _name in _global_ipv6()]
 
 
 def _global_ipv6() -> list[tuple[str, str]]:

@@ -40,12 +40,14 @@ class ReplyMessage(NamedTuple):
         name: the name of the question's row.
         body: the fields of the answer's type.
         more: seconds that the node still needs, if this says only that: the answer follows.
+        failed: why there is no answer, as a fault of dsrun there has prevented it; else "".
     """
 
     number: Id
     name: Name
     body: Fields
     more: float = 0.0
+    failed: str = ""
 
 
 def pack_question(number: int, name: str, ask: NamedTuple) -> bytes:
@@ -61,3 +63,8 @@ def pack_reply(number: int, name: str, answer: NamedTuple) -> bytes:
 def pack_more(number: int, name: str, seconds: float) -> bytes:
     """Return the REPLY that asks for more time, in seconds."""
     return messages.pack(frames.REPLY, ReplyMessage(number, name, {}, seconds))
+
+
+def pack_failure(number: int, name: str, why: str) -> bytes:
+    """Return the REPLY that says why there is no answer."""
+    return messages.pack(frames.REPLY, ReplyMessage(number, name, {}, failed=why))

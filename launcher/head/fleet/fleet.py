@@ -175,7 +175,7 @@ class NodeFleet:
         """The queries to the nodes about their machines; imported for the first query."""
         from .node_queries import NodeQueries
 
-        return NodeQueries(self)
+        return NodeQueries(self, self._log)
 
     @cached_property
     def commands(self) -> FleetCommands:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...common.text import plain
 from ...control import frames, messages, questions
 
 TYPE_CHECKING = False
@@ -23,14 +24,19 @@ PATIENCE = 3.0
 MOST_MORE = 12.0
 """Maximum seconds that a node may ask for."""
 
+LONGEST = 300
+"""Characters of a node's reason for having no answer that are shown."""
+
 NEVER = float("-inf"), float("-inf")
 
 
 class NodeQueries:
     """Asks the nodes of one fleet."""
 
-    def __init__(self, fleet: NodeFleet) -> None:
-        self._fleet = fleet
+    def __init__(self, fleet: NodeFleet, log: Callable[[str, str], None]) -> None:
+        """Create without questions; `log` prints a message, given its text and level."""
+        self._fleet, self._log = fleet, log
+        self._told: set[str] = set()
         self._open: dict[int, NodeQuestion] = {}
         self._asked = 0
         self._owed: dict[NodeConnection, int] = {}
@@ -84,8 +90,16 @@ class NodeQueries:
                 question.put_off(node, more)
             return
         self._owed[node] -= 1
+        if told.failed:
+            self._tell(f"no answer of {node.name} to {told.name!r}: {plain(told.failed)[:LONGEST]}")
         if question is not None:
-            question.add(node, told.body)
+            question.add(node, None if told.failed else told.body)
+
+    def _tell(self, fault: str) -> None:
+        """Report a fault of dsrun once: some questions are asked again and again."""
+        if fault not in self._told:
+            self._told.add(fault)
+            self._log(f"this is a bug in dsrun: {fault}", "warning")
 
 
 class NodeQuestion:
@@ -122,14 +136,15 @@ class NodeQuestion:
         if node in self._waiting:
             self._put_off.setdefault(node, self._loop.clock() + seconds)
 
-    def add(self, node: NodeConnection, fields: Fields) -> None:
-        """Add the answer of a node.
+    def add(self, node: NodeConnection, fields: Fields | None) -> None:
+        """Add the answer of a node; None if it has none.
 
         Raises:
             BadFrame: the answer is not of the question's type.
         """
         if node in self._waiting:
-            self._keep(node, fields)
+            if fields is not None:
+                self._keep(node, fields)
             self._waiting.remove(node)
             self._finish_if_all()
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..run.run_node import RunNode
 
 
+UNANSWERED = 15.0
+"""Seconds beyond the limit of the command until its node, which stops it then, is given up."""
+
+
 class Health:
     """Runs the health command on nodes of a run, with the run's variables and in its folder."""
 
@@ -44,8 +48,10 @@ class Health:
             check.stop()
 
     def _on_over(self, check: _Check, why: str) -> None:
-        if self._checks.pop(check.node, None) is None:
-            return  # the run is over
+        if self._checks.get(check.node) is not check:
+            return  # the run is over, another check has begun, or this one was given up
+        del self._checks[check.node]
+        check.stop()
         self._run.handle(lambda _run: check.done({check.node: why} if why else {}, ()))
 
 
@@ -72,9 +78,13 @@ class _Check:
             seconds=checks.health_timeout,
         )
         self._running = fleet.commands.run([self.node.connection], command, self._on_event)
+        late = f"--health_command did not end within {command.seconds:g} s, and cannot be stopped"
+        limit = command.seconds + UNANSWERED
+        self._timer = fleet.loop.call_later(limit, lambda: self._over(self, late))
 
     def stop(self) -> None:
-        """Stop the command."""
+        """Stop the command, if it still runs."""
+        self._timer.cancel()
         self._running.stop(signal.SIGTERM)
 
     def _on_event(self, event: CommandEvent) -> None:

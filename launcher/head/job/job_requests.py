@@ -56,7 +56,7 @@ def ask_usage(
         rows = [[node.name, one._asdict()] for node, one in used.items()]
         caller.answer({"nodes": rows}, request)
 
-    question = fleet.node_queries.ask(nodes, USAGE, UsageAsk(), answer)
+    question = fleet.node_queries.ask(nodes, USAGE, UsageAsk(), caller.bounded(answer, request))
     caller.on_close.append(question.cancel)
 
 
@@ -79,7 +79,8 @@ def stacks(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
         caller.answer({}, request)
 
     how = {name: request.get(name) is True for name in ("native", "save")}
-    question = collect.collect(access.fleet, run.nodes, run.workers, answer, ranks=ranks, **how)
+    seen = caller.bounded(answer, request)
+    question = collect.collect(access.fleet, run.nodes, run.workers, seen, ranks=ranks, **how)
     caller.on_close.append(question.cancel)
 
 

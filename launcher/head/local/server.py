@@ -21,12 +21,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable, Container, Mapping
-    from typing import Any, TypeAlias
+    from typing import Any, ParamSpec, TypeAlias
 
     from ...common.loop import Loop
     from ...common.unexpected import Log
 
     Message: TypeAlias = dict[str, Any]
+    P = ParamSpec("P")
     Verb: TypeAlias = Callable[["LocalCaller", Message, list[int]], Message | None]
 
 MOST_CALLERS = 64
@@ -78,6 +79,22 @@ class LocalCaller:
     def refuse(self, error: DsrunError, request: Message | None = None) -> None:
         """Answer a request with an error; see `answer`."""
         self._answer({"ok": False, "error": str(error), "code": error.exit_code}, request)
+
+    def bounded(self, call: Callable[P, object], request: Message) -> Callable[P, None]:
+        """Return a function that makes a call on the way to an answer; its failure is the answer.
+
+        Events of a run call such functions, and no request ends the loop of a runner.
+        """
+
+        def attempt(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                call(*args, **kwargs)
+            except DsrunError as error:
+                self.refuse(error, request)
+            except Exception as error:
+                self._answer(_bug(unexpected(error, self._log)), request)
+
+        return attempt
 
     def event(self, message: Message) -> None:
         """Send an event: a message with its type as `event`."""

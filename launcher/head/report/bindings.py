@@ -6,7 +6,7 @@ from ...control.messages import NodeBindings, WorkerBinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import TypedDict
 
     from .json_types import Binding
@@ -34,6 +34,13 @@ def table(seen: Iterable[tuple[str, NodeBindings]], title: str = TITLE) -> str:
     widths = {at: max(len(row[at]) for row in rows) for at in used}
     lines = ("  ".join(f"{row[at]:<{widths[at]}}" for at in used).rstrip() for row in rows)
     return "\n".join([title, *(f"  {line}" for line in lines)])
+
+
+def show(told: Sequence[tuple[str, NodeBindings | None]], log: Callable[[str], None]) -> None:
+    """Print the table once every one of these hosts has reported its bindings."""
+    known = [(name, bound) for name, bound in told if bound]
+    if len(known) == len(told):
+        log(table(known))
 
 
 def fields(report: JobReport) -> BindingsJson:

@@ -183,12 +183,10 @@ def on_shard_request(run: RunState, node: RunNode, body: bytes) -> None:
 
 def on_bindings(run: RunState, node: RunNode, body: bytes) -> None:
     """Print the CPU and memory bindings of all workers, once every node has reported its own."""
-    node.bound = messages.unpack(messages.NodeBindings, body)
-    known = [(one.name, one.bound) for one in run.nodes if one.bound]
-    if len(known) == len(run.nodes):
-        from ..report import bindings
+    from ..report import bindings
 
-        run.log(bindings.table(known))
+    node.bound = messages.unpack(messages.NodeBindings, body)
+    bindings.show([(one.name, one.bound) for one in run.nodes], run.log)
 
 
 def on_note(run: RunState, node: RunNode, body: bytes) -> None:

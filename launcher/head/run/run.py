@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
     from ..output.screen import Screen
     from ..report.ending import Ending
-    from ..stacks.view import RankView
     from .events import Observer, RunEvent
     from .restart_policy import RestartPolicy
     from .running_ranks import Workers
@@ -151,20 +150,14 @@ class RunEffects:
         """Ask Slurm whether the job's allocation has ended."""
         from .allocation_end import ask
 
-        def seen(end: str) -> None:
-            self._handle(run_signals.on_allocation, end)
-
+        seen = lambda end: self._handle(run_signals.on_allocation, end)  # noqa: E731
         self.close_too(ask(self._fleet.loop, os.environ, seen))
 
     def show_stacks(self, nodes: Sequence[RunNode], workers: Workers) -> None:
         """Print the stacks of the running ranks as soon as their nodes have sent them."""
-        from ..stacks.collect import collect
-        from ..stacks.show import StackText
+        from ..stacks import collect
 
-        def show(views: Mapping[int, RankView]) -> None:
-            self.log(StackText(views).text(gap="\n"), "error")
-
-        collect(self._fleet, nodes, workers, show)
+        collect.show(self._fleet, nodes, workers, self.log)
 
     # -- the end --------------------------------------------------------------------------------
 

@@ -56,7 +56,8 @@ def on_end_signal(run: RunState, number: int, why: str = "") -> None:
         return
     match run.interrupts.next(number):
         case StopStep.LEAVE:
-            run.log(f"exiting now; may still be running on: {_unfinished(run)}", "error")
+            left = ", ".join(node.name for node in run.nodes if not node.over) or "none"
+            run.log(f"exiting now; may still be running on: {left}", "error")
             run.abandon()
         case StopStep.KILL:
             run.warn("killing all ranks now")
@@ -88,10 +89,6 @@ def _tell(run: RunState, number: int, why: str) -> None:
     more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
     ranks = f"{why}: stopping {run.plan.world_size} ranks"
     run.warn(f"{ranks}, grace {run.grace:g} s{more}")
-
-
-def _unfinished(run: RunState) -> str:
-    return ", ".join(node.name for node in run.nodes if not node.over) or "none"
 
 
 def on_other_signal(run: RunState, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from functools import partial
 
 from ...common.errors import NodeError, UsageError
 from ...common.event_queue import Remaining
@@ -75,6 +76,10 @@ PROBED_WITHIN = 10.0
 
 FIRST_LOOK = 5.0
 """Seconds until the first search for sessions that run without a sign of a node launcher."""
+
+LATE = "no answer in time (--connect_timeout, --start_timeout)"
+
+UNPREPARED = "not prepared by --sync or --setup in time (--connect_timeout, --start_timeout)"
 
 SILENT = "no answer since it was ready: the host or the network is down (--connect_timeout)"
 
@@ -171,9 +176,12 @@ class Startup:
 
     def start(self) -> None:
         """Start waiting for the nodes."""
-        self._ends.append(self._timers.call_later(self._limits.start, self._out_of_time))
+        self._limit()
         self._timers.call_later(SHOW_AFTER, self._tick)
         self._timers.call_later(FIRST_LOOK, self._look_for_mutes)
+
+    def _limit(self) -> None:
+        self._ends.append(self._timers.call_later(self._limits.start, self._out_of_time))
 
     def close(self) -> None:
         """Stop waiting."""
@@ -203,9 +211,6 @@ class Startup:
         if failed and not self._closed:
             self.cancel(failed)
         return bool(failed)
-
-    def _last_words(self) -> str:
-        return "; ".join(self._heard)
 
     def show(self, text: str) -> None:
         """Print a line of the engine's output, or hold it back until the start takes long."""
@@ -295,6 +300,7 @@ class Startup:
         if portless:
             rest[0].ask_again()
             self._act.ask(rest[0])
+            self._limit()
         return True
 
     def _failed(self) -> list[str]:
@@ -369,8 +375,7 @@ class Startup:
             self._act.fail(UsageError("\n".join(reasons)))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
-        text = f"the job cannot start; nothing was left running:\n{lines}"
-        self._act.fail(NodeError(text))
+        self._act.fail(NodeError(f"the job cannot start; nothing was left running:\n{lines}"))
 
     def _input_is_wrong(self) -> bool:
         """Return whether every problem is about something that the user has named."""
@@ -382,7 +387,7 @@ class Startup:
     def _out_of_time(self) -> None:
         for node in self._nodes:
             if not node.settled and not node.busy:
-                node.fail("no answer in time (--connect_timeout, --start_timeout)")
+                node.fail(LATE if node.task or not node.connection.connected else UNPREPARED)
         self._advance()
 
     def _look_for_mutes(self) -> None:
@@ -392,9 +397,8 @@ class Startup:
         if self._mutes is None:
             from ..fleet.mutes import MuteNodes
 
-            self._mutes = MuteNodes(
-                self._limits.sign, lambda text: self._act.log(text, "warning"), self._last_words
-            )
+            warn = partial(self._act.log, level="warning")
+            self._mutes = MuteNodes(self._limits.sign, warn, lambda: "; ".join(self._heard))
         waiting = {node.connection: node for node in self._nodes if not node.settled}
         for cause, silent in self._mutes.check(self._timers.clock(), waiting).items():
             self.fail_all([waiting[one] for one in silent], cause)

@@ -77,6 +77,21 @@ def collect(
     return fleet.node_queries.ask(lines.values(), STACKS, ask, seen, patience)
 
 
+def show(
+    fleet: NodeFleet,
+    nodes: Sequence[RunNode],
+    workers: Workers,
+    log: Callable[[str, str], None],
+) -> None:
+    """Print the stacks of the running workers, once their nodes have sent them."""
+    from .show import StackText
+
+    def seen(found: Views) -> None:
+        log(StackText(found).text(gap="\n"), "error")
+
+    collect(fleet, nodes, workers, seen)
+
+
 def _patience(running: Iterable[RunningWorker]) -> float:
     most = max(Counter(one.host for one in running).values(), default=0)
     return PATIENCE + EACH * max(0, most - FEW)

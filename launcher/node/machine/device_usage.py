@@ -7,6 +7,7 @@ child that cannot be killed is left to the kernel; no other is forked before it 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from ....accelerator.hardware import nvml
 from ...common import system
@@ -79,8 +80,10 @@ class DeviceQuestion:
             self._answer(())
 
     def _finish(self, data: bytes) -> None:
-        rows = read_json(data) if data.endswith(b"]") else []
-        self._answer(tuple(DeviceUsage(*row) for row in rows))
+        devices: Devices = ()
+        with suppress(ValueError, TypeError):  # the child was killed while it wrote
+            devices = tuple(DeviceUsage(*row) for row in read_json(data))
+        self._answer(devices)
 
     def _answer(self, devices: Devices) -> None:
         waiting, self._waiting = self._waiting, []

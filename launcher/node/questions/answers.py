@@ -1,19 +1,27 @@
-"""Answers to questions of the runner; what answers one is imported when it is first asked."""
+"""Answers to questions of the runner; what answers one is imported when it is first asked.
+
+This is a boundary: if an answer cannot be made for any reason, only this question fails.
+"""
 
 from __future__ import annotations
 
+import os
+
 from ...common.entry import load
 from ...common.records import NamedTuple
+from ...common.unexpected import unexpected
 from ...control import frames, messages, questions
 from ..machine.blocking import Calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, ParamSpec
 
     from ...common.loop import Loop
     from ..workers.spawn import Process
+
+    P = ParamSpec("P")
 
 NODE = __name__.rpartition(".questions")[0]
 """The package in which tables name modules."""
@@ -44,6 +52,26 @@ class QuestionReply:
     def more(self, seconds: float) -> None:
         """Ask the runner to wait this many more seconds for the answer."""
         self._send(questions.pack_more(*self._of, seconds))
+
+    def bounded(self, call: Callable[P, object]) -> Callable[P, None]:
+        """Return a function that makes a call on the way to the answer, or reports its failure."""
+
+        def attempt(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                call(*args, **kwargs)
+            except Exception as error:
+                self._send(questions.pack_failure(*self._of, _in_words(error)))
+
+        return attempt
+
+
+def _in_words(error: Exception) -> str:
+    """Return an exception and the place that has raised it."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
+    return unexpected(error, lambda _text, _level: None) + place
 
 
 class NodeAnswers:
@@ -116,7 +144,8 @@ class NodeQuestions:
             self._known[asked.name] = self._open(asked.name)
         shape, answers = self._known[asked.name]
         ask = messages.from_fields(shape, asked.body)
-        answers.ask(ask, QuestionReply(self._send, asked.number, asked.name))
+        reply = QuestionReply(self._send, asked.number, asked.name)
+        reply.bounded(answers.ask)(ask, reply)
 
     def _open(self, name: str) -> tuple[type[Any], NodeAnswers]:
         """Return the question's type, and the function that answers it."""

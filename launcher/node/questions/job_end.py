@@ -13,10 +13,8 @@ from .answers import NODE, NodeAnswers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...control.job_messages import EndJob
-    from .answers import QuestionContext
+    from .answers import QuestionContext, QuestionReply
 
 LEFTOVERS = ("..features.containers.node_records:stop",)
 """Functions that end a job's leftovers on this machine, other than processes visible here. Each
@@ -34,15 +32,13 @@ class JobEndAnswers(NodeAnswers):
         super().__init__(context)
         self._endings: list[JobEnder] = []
 
-    def ask(self, ask: EndJob, reply: Callable[[EndedJob], None], /) -> None:
-        ended = partial(self._stop_others, ask, reply)
+    def ask(self, ask: EndJob, reply: QuestionReply, /) -> None:
+        ended = reply.bounded(partial(self._stop_others, ask, reply))
         ending = JobEnder(self.context.loop, ask, ended)
         self._endings.append(ending)
         ending.start()
 
-    def _stop_others(
-        self, ask: EndJob, reply: Callable[[EndedJob], None], outcome: EndedJob
-    ) -> None:
+    def _stop_others(self, ask: EndJob, reply: QuestionReply, outcome: EndedJob) -> None:
         """Stop the job's other leftovers in a child; then reply."""
 
         def heard(data: bytes) -> None:
@@ -53,7 +49,7 @@ class JobEndAnswers(NodeAnswers):
             found = [load(name, NODE)(ask.job_id, ask.grace) for name in LEFTOVERS]
             return [[*chain(*(one[which] for one in found))] for which in (0, 1)]
 
-        self.calls.call(others, ask.grace + PATIENCE, heard)
+        self.calls.call(others, ask.grace + PATIENCE, reply.bounded(heard))
 
     def close(self) -> None:
         super().close()

@@ -12,10 +12,8 @@ from .answers import NodeAnswers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...control.job_messages import DeviceUsage, Usage, UsageAsk
-    from .answers import QuestionContext
+    from ...control.job_messages import DeviceUsage, UsageAsk
+    from .answers import QuestionContext, QuestionReply
 
 
 class UsageAnswers(NodeAnswers):
@@ -25,9 +23,9 @@ class UsageAnswers(NodeAnswers):
         super().__init__(context)
         self._devices = DeviceQuestion(self.calls, self._read_devices)
 
-    def ask(self, _ask: UsageAsk, reply: Callable[[Usage], None], /) -> None:
+    def ask(self, _ask: UsageAsk, reply: QuestionReply, /) -> None:
         known = usage([(one.spec.rank, one.pid) for one in self.context.workers()])
-        self._devices.ask(lambda devices: reply(known._replace(devices=devices)))
+        self._devices.ask(reply.bounded(lambda devices: reply(known._replace(devices=devices))))
 
     def _read_devices(self) -> tuple[DeviceUsage, ...]:
         """Return the usage of the devices; a forked child calls this.

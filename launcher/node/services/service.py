@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from enum import Enum
 from functools import partial
+from itertools import chain
 
 from ...common.entry import load
 from ...common.records import NamedTuple
+from ...common.unexpected import unexpected
+from ...control.frames import BadFrame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any
+    from typing import Any, TypeVar
 
     from ...common.loop import Loop, Timer
     from ...control.messages import NodeJob, Start
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from ..workers.spawn import Process, WorkerSpec
     from ..workers.worker_specs import WorkerSpecs
 
+    T = TypeVar("T")
 
 NODE = __name__.rpartition(".services")[0]
 """The package in which rows name modules."""
@@ -144,24 +148,43 @@ class NodeServices:
         self._opened: dict[str, NodeService] = {}
         self._timers: dict[str, Timer] = {}
 
-    @property
-    def _services(self) -> list[NodeService]:
-        return [self._opened[row.name] for row in self._rows if row.name in self._opened]
+    def _tell(self, row: ServiceDoor, call: Callable[[NodeService], T]) -> list[T]:
+        """Call a function with a service; return what it returns, or close one that fails: [].
+
+        This is a boundary: whatever a service meets, its run goes on without it.
+
+        Raises:
+            BadFrame: the service has refused a frame.
+        """
+        try:
+            return [call(self._open(row))]
+        except BadFrame:
+            raise
+        except Exception as error:
+            with suppress(Exception):
+                self._close(row.name)
+            why = unexpected(error, lambda _text, _level: None)
+            self._context.note(f"this is a bug in dsrun: going on without {row.name}: {why}")
+            return []
+
+    def _each(self, call: Callable[[NodeService], T]) -> list[T]:
+        """Call a function with each open service in turn; return what it returns."""
+        opened = [row for row in self._rows if row.name in self._opened]
+        return [one for row in opened for one in self._tell(row, call)]
 
     @property
     def pids(self) -> set[int]:
         """Their children."""
-        return {pid for one in self._services for pid in one.pids}
+        return {pid for pids in self._each(lambda one: one.pids) for pid in pids}
 
     def hello_fields(self) -> dict[str, Any]:
         """Return their fields of HELLO by name."""
         self._open_all(OpeningTime.HELLO)
-        return {name: one for each in self._services for name, one in each.hello_fields().items()}
+        return dict(chain.from_iterable(self._each(lambda one: one.hello_fields().items())))
 
     def store_opened(self) -> None:
         """Tell them that the master port was released to the store of rank 0."""
-        for one in self._services:
-            one.store_opened()
+        self._each(lambda one: one.store_opened())
 
     @contextmanager
     def outfitted(
@@ -174,7 +197,7 @@ class NodeServices:
         """
         self._open_all(OpeningTime.START)
         with ExitStack() as stack:
-            for one in self._services:
+            for one in self._each(lambda one: one):
                 specs = stack.enter_context(one.outfit(specs, start))
             yield specs
 
@@ -183,24 +206,25 @@ class NodeServices:
         for row in self._rows:
             if row.time is OpeningTime.EACH_START:
                 self._close(row.name)
+            begin: Callable[[], Any] = partial(
+                self._tell, row, lambda one: one.started(start, group)
+            )
             due = row.time in {OpeningTime.STARTED, OpeningTime.EACH_START}
             if due and row.applies(self._task):
-                begin = partial(self._start, row, start, group)
                 if seconds := row.delay(self._task):
                     self._timers[row.name] = self._context.loop.call_later(seconds, begin)
                 else:
                     begin()
             elif row.name in self._opened:
-                self._opened[row.name].started(start, group)
+                begin()
 
     def exited(self, process: Process) -> None:
         """Tell them of the end of a worker."""
-        for one in self._services:
-            one.exited(process)
+        self._each(lambda one: one.exited(process))
 
     def evidence(self, process: Process, code: int) -> tuple[str, str]:
         """Return the first cause of a worker's end that they know, and all evidence."""
-        found = [one.evidence(process, code) for one in self._services]
+        found = self._each(lambda one: one.evidence(process, code))
         causes = (cause for cause, _ in found if cause)
         return next(causes, ""), "\n".join(lines for _, lines in found if lines)
 
@@ -212,12 +236,11 @@ class NodeServices:
         """
         for row in self._rows:
             if row.frame == kind:
-                self._open(row).receive(body)
+                self._tell(row, lambda one: one.receive(body))
 
     def abandoned(self) -> None:
         """Tell them that the runner is lost."""
-        for one in self._services:
-            one.abandoned()
+        self._each(lambda one: one.abandoned())
 
     def close(self) -> None:
         """Close them all."""
@@ -227,15 +250,12 @@ class NodeServices:
     def _open_all(self, time: OpeningTime) -> None:
         for row in self._rows:
             if row.time is time and row.applies(self._task):
-                self._open(row)
+                self._tell(row, lambda one: one)
 
     def _open(self, row: ServiceDoor) -> NodeService:
         if row.name not in self._opened:
             self._opened[row.name] = row.open(self._context)
         return self._opened[row.name]
-
-    def _start(self, row: ServiceDoor, start: Start, group: WorkerGroup) -> None:
-        self._open(row).started(start, group)
 
     def _close(self, name: str) -> None:
         if timer := self._timers.pop(name, None):

@@ -172,7 +172,8 @@ class Session:
         signals = self._signals
         told = signals.flush, signals.started, self._show_life
         around = RunContext(kept, self._apart, *told, self._queue)
-        self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
+        ended = partial(self._handle, self._state.run_ended)
+        self._run = NodeRun(self._loop, task, self._send, ended, found, around)
         if task.part and self._peers:
             self._run.tell_peers(self._peers)
         unsent, self._unsent = self._unsent, None
@@ -221,9 +222,6 @@ class Session:
         if self._run is None:
             raise frames.BadFrame("no JOB was sent yet")
         self._run.receive(kind, body)
-
-    def _on_run_end(self) -> None:
-        self._handle(self._state.run_ended)
 
     # -- beside the runs ---------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ def _become(spec: WorkerSpec, parent: int, line: socket.socket) -> NoReturn:
             _close_all_but(line.fileno())
             processes.adopt_orphans()
             _Supervisor(line).run(spec)
+    except ConnectionError:
+        pass  # the node launcher has ended: its guard ends the command
     except Exception:
         import traceback
 

@@ -59,7 +59,7 @@ class StackAnswers(NodeAnswers):
             self.calls.call(
                 partial(answer, ask, wanted, seconds),
                 _with_margin(seconds),
-                partial(_pass_on, reply, wanted),
+                reply.bounded(partial(_pass_on, reply, wanted)),
             )
         except OSError as error:
             reply(states(wanted, f"nothing was read: {error.strerror}"))

@@ -126,12 +126,13 @@ class NodeSetup:
 
     def hello(self) -> messages.Hello:
         """Return this node's HELLO, without the fields of services."""
+        runs_python = not self.program.no_python or self.task.rendezvous is not None
         port = self._reservation.port if self._reservation else None
         return messages.Hello(
             dsrun=__version__,
             hostname=system.uname().nodename,
             machine=machine(),
-            python=to_wire(self.python) if self._runs_python else "",
+            python=to_wire(self.python) if runs_python else "",
             accelerator=self.devices.kind,
             devices=self.devices.visible,
             slots=self.slots,
@@ -149,11 +150,6 @@ class NodeSetup:
     def log_folder(self) -> str:
         """The folder of the workers' log files, as wire text, or ""."""
         return to_wire(self.folder.path) if self.folder else ""
-
-    @property
-    def _runs_python(self) -> bool:
-        """True if workers, or torch's agent, run on the interpreter that was found."""
-        return not self.program.no_python or self.task.rendezvous is not None
 
     @property
     def role_ports(self) -> dict[str, int]:

@@ -112,6 +112,19 @@ def test_who_drops_a_question_gets_no_answer(fleet_of: FleetOf) -> None:
     assert got == []
 
 
+def test_a_node_that_fails_to_answer_is_not_waited_for_and_named_once(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0", "n1")
+    for number in (1, 2):
+        got = asked(fleet, "n0", "n1")
+        fleet.node("n1").says(questions.pack_failure(number, "usage", "KeyError: 'x\x1b[2J'"))
+        answers(fleet, "n0", number=number)
+        assert got == [{"n0": USED}]
+    assert fleet.node("n1").open
+    assert fleet.said("warning") == [
+        "this is a bug in dsrun: no answer of n1 to 'usage': KeyError: 'x\\x1b[2J'"
+    ]
+
+
 BAD = {
     "nobody asked it": lambda: reply(USAGE, USED),
     "no such question": lambda: reply(USAGE, USED, 2),

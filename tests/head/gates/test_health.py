@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.fleet.commands import WINDOW
-from dsrun.launcher.head.gates.health import Health
+from dsrun.launcher.head.gates.health import UNANSWERED, Health
 from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.gate import Gates, GateStage
 from dsrun.launcher.head.run.run_signals import progress
@@ -165,3 +166,31 @@ def test_the_end_of_the_run_stops_it(fleet_of: FleetOf) -> None:
     assert [exec_nodes.was_sent(node, frames.EXEC_STOP) for node in fleet.nodes()] == [False, True]
     end(fleet, "n1", 1)
     assert run.state.error is None, "what comes later is of no interest"
+
+
+def test_a_node_that_never_tells_of_its_end_is_given_up(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0", "n1")
+    run = begun(fleet)
+    end(fleet, "n0", 0)
+    fleet.go(CHECKS.health_timeout + UNANSWERED + 1.0)
+    assert refusal(run) == ["n1: --health_command did not end within 20 s, and cannot be stopped"]
+
+
+def test_what_an_earlier_check_says_late_is_not_about_a_newer_one(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0")
+    run = fleet.run(checks=CHECKS)
+    gate, outcomes = Health(run), list[object]()
+
+    def check() -> None:
+        nodes = run.state.nodes
+        run.handle(lambda _run: gate.check(nodes, lambda refused, _: outcomes.append(refused)))
+        fleet.step()
+
+    check()
+    check()
+    first = exec_nodes.asked(fleet.node("n0"))[0]["id"]
+    fleet.node("n0").says(messages.pack(frames.EXEC_EXIT, CommandExit(first, 1, "")))
+    fleet.step()
+    assert outcomes == []
+    end(fleet, "n0", 0)
+    assert outcomes == [{}]

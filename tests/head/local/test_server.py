@@ -151,6 +151,23 @@ def test_errors_are_answers(served: Served, unexpected_faults: list[Exception]) 
     unexpected_faults.clear()
 
 
+def test_what_fails_on_the_way_to_a_later_answer_is_the_answer(
+    served: Served, verbs: Verbs, unexpected_faults: list[Exception]
+) -> None:
+    with served.call() as line:
+        served.serve(line, request(do="later", id=1), request(do="later", id=2))
+        for verb, asked in zip((verbs.fail, verbs.crash), verbs.asked, strict=True):
+            caller = verbs.callers[0]
+            caller.bounded(lambda: verb(caller, asked, []), asked)()  # noqa: B023
+        answers = served.serve(line, request(do="echo", id=3))
+    assert [(one["id"], one.get("error")) for _, one in answers] == [
+        (1, "no such node (1, 0, True)"),
+        (2, "this is a bug in dsrun: KeyError: 'no such field'"),
+        (3, None),
+    ]
+    unexpected_faults.clear()
+
+
 @pytest.mark.parametrize("verb", [None, 3, [], {}, "", "no", "x" * 5000, "__init__", "\0"])
 def test_unknown_verbs(served: Served, verb: object) -> None:
     with served.call() as line:

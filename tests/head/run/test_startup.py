@@ -13,7 +13,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import fleet_events, run_start, startup
-from dsrun.launcher.head.run.gate import GateStage
+from dsrun.launcher.head.run.gate import Gates, GateStage
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
@@ -33,6 +33,7 @@ from dsrun.launcher.specs.program import Program
 from ...support.clock import Clock
 from ...support.cost import LINEAR, growth
 from ...support.fake_fleet import refusal
+from ...support.fake_gates import FakeGate
 from ...support.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -196,6 +197,15 @@ def test_once_one_has_failed_the_others_have_as_long_as_a_connection_takes(
     assert refusal(run) == [f"n0: {late}", "n1: no route"]
 
 
+def test_a_gate_before_job_that_never_opens_is_named(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    gate = FakeGate()
+    run = job.prepare(gates=lambda _run: Gates([(GateStage.JOB, lambda: gate)]))
+    run.start()
+    job.go(run.spec.supervision.start_timeout + 1.0)
+    assert refusal(run) == [f"n0, n1: {startup.UNPREPARED}"]
+
+
 def test_a_start_is_given_up_once() -> None:
     clock = Clock()
     told: Any = Recorder()
@@ -305,6 +315,21 @@ def test_a_start_goes_on_without_some_if_the_others_are_enough(
         assert (kind, start["master_addr"], start["nodes"]) == ("START", "n1", 2)
         assert (start["master_port"], start["first_rank"], start["world_size"]) == (29501, 0, 4)
         assert job.kinds("n0") == ["JOB", "STOP"], "it releases what it has reserved"
+
+
+def test_a_node_that_is_asked_again_is_not_waited_for_without_end(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(checks=CheckPolicy(least=1))
+    for name in ("n1", "n2"):
+        job.node(name).hello()
+    limit = run.spec.supervision.start_timeout + 1.0
+    job.go(limit)
+    assert job.kinds("n1") == ["JOB", "JOB"], "it is to hold the master port"
+    job.go(limit)
+    assert job.kinds("n2") == ["JOB", "JOB"], "the former did not answer"
+    job.node("n2").hello(port=29501)
+    job.step()
+    assert (run.state.started, run.state.plan.world_size) == (True, 2)
 
 
 def test_several_that_are_left_out_share_a_line(fleet_of: FleetOf) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -99,6 +99,15 @@ def test_a_child_that_hangs_is_killed_and_not_asked_twice() -> None:
 
 def test_a_child_that_dies_answers_nothing() -> None:
     asked = Asked(die)
+    asked.ask()
+    asked.loop.run()
+    assert asked.answers == [()]
+    asked.reap()
+
+
+def test_an_answer_without_sense_is_none() -> None:
+    nonsense: Any = [1]
+    asked = Asked(lambda: nonsense)
     asked.ask()
     asked.loop.run()
     assert asked.answers == [()]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import re
 import signal
+from errno import ENOENT
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,6 +48,8 @@ class KernelAnswer(NamedTuple):
 
 KERNEL = "kernel", KernelAsk, KernelAnswer
 SLEEP = "sleep", KernelAsk, KernelAnswer
+BROKEN = "broken", KernelAsk, KernelAnswer
+BROKEN_LATER = "broken_later", KernelAsk, KernelAnswer
 
 
 def kernel(_context: QuestionContext, ask: KernelAsk) -> KernelAnswer:
@@ -60,7 +65,21 @@ class SleepAnswers(NodeAnswers):
         reply.more(7.0)
 
 
+def broken(_context: QuestionContext, ask: KernelAsk) -> KernelAnswer:
+    raise OSError(ENOENT, "no such thing", ask.before)
+
+
+class BrokenAnswers(NodeAnswers):
+    """Answers that break once a child has done its part."""
+
+    def ask(self, ask: KernelAsk, reply: QuestionReply, /) -> None:
+        heard = lambda data: reply(KernelAnswer(json.loads(data)[ask.before]))  # noqa: E731
+        self.calls.call(dict, NEVER, reply.bounded(heard))
+
+
 TABLE = {
+    "broken": (f"{__name__}:BROKEN", f"{__name__}:broken"),
+    "broken_later": (f"{__name__}:BROKEN_LATER", f"{__name__}:BrokenAnswers"),
     "kernel": (f"{__name__}:KERNEL", f"{__name__}:kernel"),
     "sleep": (f"{__name__}:SLEEP", f"{__name__}:SleepAnswers"),
 }
@@ -72,11 +91,13 @@ class Asked:
     def __init__(self) -> None:
         self.received: list[tuple[int, bytes]] = []
         self.frames: list[bytes] = []
-        self.questions = NodeQuestions(self._send, QuestionContext(Loop(), tuple), TABLE)
+        self.loop = Loop()
+        self.questions = NodeQuestions(self._send, QuestionContext(self.loop, tuple), TABLE)
 
     def _send(self, frame: bytes) -> None:
         self.frames.append(frame)
         self.received += frames.Decoder().feed(frame)
+        self.loop.stop()
 
 
 @pytest.fixture
@@ -106,13 +127,32 @@ def test_a_question_of_a_table_goes_to_the_node_and_back(asked: Asked) -> None:
 
 def test_an_answer_that_takes_long_has_a_child_and_is_none_once_it_is_closed(asked: Asked) -> None:
     asked.questions.on_question(question(SLEEP, KernelAsk("x"), 5))
-    ((number, name, _, more),) = replies(asked.received)
+    ((number, name, _, more, _),) = replies(asked.received)
     assert (number, name, more) == (5, "sleep", 7.0)
     (pid,) = asked.questions.pids
     asked.questions.close()
     asked.questions.on_reaped(dict([os.waitpid(pid, 0)]))
     assert asked.questions.pids == set()
     assert len(asked.received) == 1
+
+
+def test_an_answer_that_breaks_says_so(asked: Asked, unexpected_faults: list[Exception]) -> None:
+    asked.questions.on_question(question(BROKEN, KernelAsk("/x"), 7))
+    ((number, _, body, _, failed),) = replies(asked.received)
+    assert (number, body) == (7, {})
+    assert re.fullmatch(r"FileNotFoundError: .*no such thing: '/x' \(test_answers.py:\d+\)", failed)
+    unexpected_faults.clear()
+
+
+def test_an_answer_that_breaks_later_says_so(
+    asked: Asked, unexpected_faults: list[Exception]
+) -> None:
+    asked.questions.on_question(question(BROKEN_LATER, KernelAsk("x")))
+    (pid,) = asked.questions.pids
+    asked.questions.on_reaped(dict([os.waitpid(pid, 0)]))
+    asked.loop.run()
+    assert replies(asked.received)[0].failed.startswith("KeyError: 'x' (test_answers.py:")
+    unexpected_faults.clear()
 
 
 def message(**wrong: Any) -> bytes:

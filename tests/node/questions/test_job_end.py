@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.job_messages import END_JOB, EndedJob, EndJob
-from dsrun.launcher.node.questions.answers import QuestionContext
+from dsrun.launcher.node.questions.answers import QuestionContext, QuestionReply
 from dsrun.launcher.node.questions.job_end import JobEndAnswers
 
 from ...support.fake_runner import running, stopped
@@ -58,13 +58,13 @@ STAYS = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); si
 def test_who_asks_no_more_stops_the_end_as_it_is() -> None:
     env = {"DSRUN_JOB_ID": "other", NAME: "999999999:5"}
     argv = [sys.executable, "-ISc", STAYS]
-    replies: list[EndedJob] = []
+    replies: list[bytes] = []
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as left:
         assert left.stdout
         left.stdout.readline()
         answers = JobEndAnswers(QuestionContext(Loop(), tuple))
         before = open_files()
-        answers.ask(EndJob("other", 15, 600.0), replies.append)
+        answers.ask(EndJob("other", 15, 600.0), QuestionReply(replies.append, 1, "end_job"))
         assert open_files() != before, "the process is watched"
         answers.close()
         assert open_files() == before

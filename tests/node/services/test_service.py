@@ -26,7 +26,7 @@ from ...support.specs import shell
 from ...support.tasks import program_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dsrun.launcher.control.messages import Start
     from dsrun.launcher.node.workers.group import WorkerGroup
@@ -92,6 +92,23 @@ class Second(Recorder):
 
     def evidence(self, _process: Process, _code: int, /) -> tuple[str, str]:
         return "no, because", "and there"
+
+
+class Broken(NodeService):
+    """One that fails in all that it is told."""
+
+    @property
+    def pids(self) -> list[int]:
+        return [self.fail()]
+
+    def fail(self, *_told: Any) -> Any:
+        HEARD.append("failed")
+        raise KeyError("x")
+
+    hello_fields = store_opened = started = exited = evidence = abandoned = close = fail
+
+    def receive(self, body: bytes) -> None:
+        self.fail(body)
 
 
 class Silent(NodeService):
@@ -203,6 +220,34 @@ def test_the_first_cause_is_believed_and_all_evidence_is_kept() -> None:
     with one.outfitted([], START):
         pass
     assert one.evidence(WORKER, 1) == ("because", "seen here\nand there")
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (lambda one: one.hello_fields(), {"hostname": "recorded"}),
+        (lambda one: one.pids, {4711}),
+        (lambda one: one.store_opened(), None),
+        (lambda one: one.started(START, group()), None),
+        (lambda one: one.exited(WORKER), None),
+        (lambda one: one.evidence(WORKER, 1), ("because", "seen here")),
+        (lambda one: one.receive(frames.PROBE, b""), None),
+        (lambda one: one.abandoned(), None),
+    ],
+)
+def test_the_others_go_on_without_a_service_that_fails(
+    event: Callable[[NodeServices], object], told: object, unexpected_faults: list[Exception]
+) -> None:
+    notes: list[str] = []
+    start = OpeningTime.START
+    rows = row(start, "Broken", frames.PROBE), row(start, frame=frames.PROBE)
+    one = NodeServices(service_context(note=notes.append), rows)
+    with one.outfitted([], START):
+        pass
+    assert event(one) == told
+    assert one.evidence(WORKER, 1) == ("because", "seen here")
+    assert notes == [f"this is a bug in dsrun: going on without {__name__}:Broken: KeyError: 'x'"]
+    unexpected_faults.clear()
 
 
 def test_the_loss_of_the_runner_is_told(heard: list[Any]) -> None:

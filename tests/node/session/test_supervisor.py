@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.node.machine import processes
+from dsrun.launcher.node.session import supervisor
 from dsrun.launcher.node.session.supervisor import ENDED, FAILED, STARTED, supervise
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
@@ -233,3 +235,16 @@ def test_a_command_does_not_outlive_the_node_launcher(command: Commands) -> None
     os.waitpid(middle, 0)
     while processes.children():
         os.waitpid(-1, 0)
+
+
+def test_a_supervisor_that_nobody_hears_ends_without_a_word(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    own = os.getpid()
+    with theirs:
+        spec = WorkerSpec(0, [b"true"], dict(os.environb), b"/")
+        pid = system.fork(lambda: supervisor._become(spec, own, theirs))
+    os.waitpid(pid, 0)
+    assert capfd.readouterr().err == ""
