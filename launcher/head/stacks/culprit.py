@@ -45,7 +45,8 @@ class Reason(Enum):
         CHILD: a process that they started and wait for has ended or is stopped.
         OUTSIDE: the others wait for ranks, by their stacks, and these do not.
         UNKNOWN: the others wait for ranks, and the stacks of these could not be read.
-        DIFFERENT: they wait for ranks elsewhere than most.
+        DIFFERENT: they wait for ranks elsewhere than most, or for a lock while all others wait for
+            a signal.
         NOBODY: no rank differs from the others, or none waits for another.
     """
 
@@ -59,6 +60,10 @@ class Reason(Enum):
     UNKNOWN = "unknown"
     DIFFERENT = "different"
     NOBODY = "nobody"
+
+
+LOCKS = {Kind.LOCK, Kind.NATIVE}
+"""Waits that nothing can end if the process that waits holds the lock itself."""
 
 
 class WaitExplanation(NamedTuple):
@@ -232,6 +237,21 @@ def _opposed(snapshot: JobSnapshot, found: Behind) -> WaitExplanation:
     return known.named(Reason.MISMATCH, odd, words, sure=bool(odd))
 
 
+def _locked(snapshot: JobSnapshot) -> WaitExplanation | None:
+    """Find the few ranks that wait for a lock while all others wait for a signal.
+
+    These wait as their program wants it, so nothing shows that they keep the former waiting.
+    """
+    kinds = {rank: place.kind for rank, place in snapshot.places.items() if not place.active}
+    odd = [rank for rank, kind in kinds.items() if kind in LOCKS]
+    patient = tuple(rank for rank, kind in kinds.items() if kind is Kind.SIGNAL)
+    if not odd or len(odd) > len(patient) or len(odd) + len(patient) < len(snapshot.places):
+        return None
+    words = at_places(odd, snapshot.places, snapshot.views)
+    found = snapshot._replace(waiting=patient).named(Reason.DIFFERENT, odd, words, sure=False)
+    return found._replace(waiting=())
+
+
 def _outside(snapshot: JobSnapshot) -> WaitExplanation | None:
     """Find ranks that do not wait for others; without any, those that wait in native code."""
     native = [rank for rank in snapshot.perhaps if snapshot.places[rank].kind is Kind.NATIVE]
@@ -301,5 +321,5 @@ def _nobody(snapshot: JobSnapshot) -> WaitExplanation:
 
 RULES: tuple[Callable[[JobSnapshot], WaitExplanation | None], ...] = (
     *(_stopped, _mismatch, _behind, _silent, _blocked),
-    *(_child, _outside, _unknown, _different, _nobody),
+    *(_child, _locked, _outside, _unknown, _different, _nobody),
 )

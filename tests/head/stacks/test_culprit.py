@@ -33,6 +33,10 @@ THREE = (view(0), view(1), view(2))
 WAIT = "ranks 0-2 wait in all_reduce (train.py:41)"
 
 
+FUTEX = "futex_do_wait"
+LOCKED = ("wait (/usr/lib/python3.11/threading.py:320)", *TRAIN)
+
+
 def silent(rank: int) -> RankView:
     return RankView(rank, "n1", 4000 + rank, problem="no stacks within 1 s")
 
@@ -155,6 +159,33 @@ CASES = {
         Reason.OUTSIDE,
         "ranks 0-2 wait for a lock or native code in main (train.py:41);"
         " rank 3 (n1) is in load_batch (data.py:88)",
+    ),
+    "one has locked itself out while the others wait for a signal": (
+        (*(view(n, TRAIN, waits_in="sys_pause") for n in (0, 1, 2)), view(3, LOAD, waits_in=FUTEX)),
+        (3,),
+        Reason.DIFFERENT,
+        "ranks 0-2 wait for a signal in main (train.py:41);"
+        " rank 3 (n1) waits for a lock or native code in load_batch (data.py:88)",
+    ),
+    "the same with a lock of threading's, on one of two": (
+        (view(0, LOCKED), view(1, TRAIN, waits_in="sys_pause")),
+        (0,),
+        Reason.DIFFERENT,
+        "rank 1 waits for a signal in main (train.py:41);"
+        " rank 0 (n0) waits for a lock or a thread in main (train.py:41)",
+    ),
+    "most wait in native code, perhaps for the one that waits for a signal": (
+        (*(view(n, TRAIN, waits_in=FUTEX) for n in (0, 1, 2)), view(3, LOAD, waits_in="sys_pause")),
+        (3,),
+        Reason.OUTSIDE,
+        "ranks 0-2 wait for a lock or native code in main (train.py:41);"
+        " rank 3 (n1) waits for a signal in load_batch (data.py:88)",
+    ),
+    "who waits for a signal keeps the others from a collective": (
+        (*THREE, view(3, LOAD, waits_in="sys_pause")),
+        (3,),
+        Reason.OUTSIDE,
+        f"{WAIT}; rank 3 (n1) waits for a signal in load_batch (data.py:88)",
     ),
     "one in the backward pass": (
         (*THREE, view(3, BACKWARD)),
