@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
+from ...common import system
 from ...common.errors import LOST, reason
 from ...resources import allocation
 from ...resources.slurm import gpus_of_tasks, stale_requests
@@ -14,7 +16,7 @@ from . import base as engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
     from ...specs.backend import BackendSettings
@@ -111,6 +113,7 @@ class Slurm(engine.Engine):
         self._held = allocation.find(os.environ)
         self._stale = stale_requests(os.environ)
         self._own: dict[str, str] = {}
+        self._closed = False
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or "".
@@ -184,12 +187,40 @@ class Slurm(engine.Engine):
             )
         if not self.shares():
             emit(EngineOutput(WAITS))
-        try:
-            _make_folders(self._settings.container)
-        except OSError as error:
-            emit(EngineEnded(f"{error.filename}: {reason(error)}", LOST, False))
-            return
-        super().start(nodes, loop, emit, dial)
+        begin = partial(super().start, nodes, loop, emit, dial)
+        if folders := _folders_to_make(self._settings.container):
+            emit(EngineOutput(f"making {', '.join(folders)} for the containers"))
+            self._make(folders, loop, emit, begin)
+        else:
+            begin()
+
+    def _make(
+        self, folders: Sequence[str], loop: Loop, emit: Emit, then: Callable[[], None]
+    ) -> None:
+        """Make folders in a thread, as a file system may not answer; `then` follows in the loop."""
+        problems: list[str] = []
+        loop.open_to_threads()
+
+        def make() -> None:
+            try:
+                for folder in folders:
+                    os.makedirs(folder, exist_ok=True)
+            except OSError as error:
+                problems.append(f"{error.filename}: {reason(error)}")
+            loop.call_soon_threadsafe(made)
+
+        def made() -> None:
+            if problems:
+                emit(EngineEnded(problems[0], LOST, False))
+            elif not self._closed:
+                then()
+
+        system.thread(make, "folders")
+
+    def close(self) -> None:
+        """Start nothing more; wait for srun to end on its own, then stop it."""
+        self._closed = True
+        super().close()
 
     def start_failure(self, lines: Sequence[str]) -> str:
         """Return why pyxis has not started the container, if srun's lines say so."""
@@ -283,16 +314,11 @@ def _as_pyxis_has_it(mount: Mount) -> str:
     return ":".join([mount.source, mount.target, *(["+".join(flags)] if flags else [])])
 
 
-def _make_folders(container: ContainerSpec | None) -> None:
-    """Make the folders that have to exist before a node can mount them.
-
-    Raises:
-        OSError: one cannot be made.
-    """
-    if container is not None and container.by_engine:
-        for mount in container.mounts:
-            if mount.made:
-                os.makedirs(mount.source, exist_ok=True)
+def _folders_to_make(container: ContainerSpec | None) -> list[str]:
+    """Return the folders that have to exist before a node can mount them."""
+    if container is None or not container.by_engine:
+        return []
+    return [mount.source for mount in container.mounts if mount.made]
 
 
 def _outside() -> str:

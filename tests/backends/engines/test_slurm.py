@@ -8,13 +8,16 @@ import pytest
 
 from dsrun.launcher import backends
 from dsrun.launcher.backends.engines.slurm import Slurm
-from dsrun.launcher.backends.events import EngineEnded
+from dsrun.launcher.backends.events import EngineEnded, EngineOutput
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.container import ContainerSpec, Mount
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
+
+from ...support.frozen import silent
+from ...support.limits import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,14 +76,48 @@ def test_no_option_of_pyxis_is_given_twice(given: tuple[str, ...]) -> None:
     ]
 
 
+class Started:
+    """A start that has to make a folder, and what it emits; the loop stops at its end."""
+
+    def __init__(self, place: str) -> None:
+        self.loop = Loop()
+        self.emitted: list[BackendEvent] = []
+        self.backend = slurm(ContainerSpec("pyxis", "x", mounts=(Mount(place, place, made=True),)))
+        self.backend.start(NODES, self.loop, self._emit, None)
+
+    def _emit(self, event: BackendEvent) -> None:
+        self.emitted.append(event)
+        if isinstance(event, EngineEnded):
+            self.loop.stop()
+
+
 def test_a_folder_that_cannot_be_made_ends_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = f"{tmp_path}/file/logs"
-    mounts = (Mount(place, place, made=True),)
-    emitted: list[BackendEvent] = []
-    backend = slurm(ContainerSpec("pyxis", "x", mounts=mounts))
-    backend.start(NODES, Loop(), emitted.append, None)
-    assert emitted == [EngineEnded(f"{place}: not a directory", LOST, False)]
+    started = Started(place)
+    started.loop.run()
+    assert started.emitted == [
+        EngineOutput(f"making {place} for the containers"),
+        EngineEnded(f"{place}: not a directory", LOST, False),
+    ]
+
+
+def test_a_file_system_that_does_not_answer_leaves_the_loop_alone(tmp_path: Path) -> None:
+    with silent(tmp_path) as point:
+        place = f"{point}/logs"
+        started = Started(place)
+        assert started.emitted == [EngineOutput(f"making {place} for the containers")]
+    started.loop.run()
+    assert isinstance(started.emitted[-1], EngineEnded)
+
+
+def test_nothing_is_started_once_it_is_closed(tmp_path: Path) -> None:
+    started = Started(f"{tmp_path}/logs")
+    started.backend.close()
+    wait_for((tmp_path / "logs").is_dir, "the folder")
+    started.loop.call_later(0.0, started.loop.stop)
+    started.loop.run()
+    assert [type(one) for one in started.emitted] == [EngineOutput]
 
 
 # Output of srun 22.05 with pyxis 0.20 and enroot 3.5.
