@@ -133,7 +133,8 @@ def execute(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -
     """
     argv, hosts, readers = (words_of(request, name) for name in ("argv", "hosts", "readers"))
     workdir = request.get("workdir", "")
-    valid = argv and hosts and isinstance(workdir, str) and set(readers) <= set(hosts)
+    folder = isinstance(workdir, str) and "\0" not in workdir
+    valid = argv and hosts and folder and set(readers) <= set(hosts)
     if not valid or len(set(hosts)) < len(hosts) or len(fds) != bool(readers):
         raise UsageError("invalid request to run a command")
     check_serving(hold)

@@ -193,7 +193,11 @@ class HeldRun:
         """Return the nodes to the hold, and end the run."""
         programs = self.job.programs
         assert programs is not None
-        nodes, ending = programs.release_nodes(), programs.make_ending()
+        nodes = programs.release_nodes()
+        try:
+            ending = programs.make_ending()
+        except Exception as error:  # it holds text of workers; a bug must end no other job
+            ending = Ending(self.job_id, Fault(unexpected(error, self._hold.log)))
         self._hold.nodes.recover(nodes)
         self._finish_with(ending)
 

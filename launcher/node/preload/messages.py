@@ -44,6 +44,7 @@ def receive(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
     Raises:
         BlockingIOError: there is no message yet, on a non-blocking socket.
+        ValueError: a program has written something else there.
     """
     try:
         # recv_fds does not pass on its flags.
@@ -55,6 +56,13 @@ def receive(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
         return None
     memory, *fds = array("i", b"".join(one for _, _, one in control))
     try:
-        return json.loads(os.pread(memory, int(data), 0)), fds
+        value = json.loads(os.pread(memory, min(int(data), os.fstat(memory).st_size), 0))
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+        return value, fds
+    except (ValueError, OSError, RecursionError) as error:
+        for fd in fds:
+            os.close(fd)
+        raise ValueError(f"no message: {error}") from None
     finally:
         os.close(memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from ....accelerator.data import QUEUE_FD
 from ...common import system
@@ -210,12 +210,13 @@ class _WorkerLine:
         self.worker.lines.ask(self, request)
 
     def _write(self) -> None:
-        with suppress(BlockingIOError):
-            try:
-                sent = self._stream.send(self._written, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                self._written = self._written[sent:]
-            except (BrokenPipeError, ConnectionError):
-                self._written = b""  # its end is seen when it is read
+        try:
+            sent = self._stream.send(self._written, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            sent = 0
+        except OSError:  # its end is seen when it is read, or nothing can be sent to it
+            sent = len(self._written)
+        self._written = self._written[sent:]
         if self._written:
             self.worker.lines.loop.add_writer(self._fd, self._write)
         else:

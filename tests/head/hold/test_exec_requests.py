@@ -127,6 +127,7 @@ def test_a_release_ends_commands(hold_of: HoldOf) -> None:
         ({"readers": ["n0"]}, "invalid request"),
         ({"readers": ["n1"]}, "invalid request"),
         ({"workdir": 3}, "invalid request"),
+        ({"workdir": "/a\0b"}, "invalid request"),
     ],
 )
 def test_bad_requests_are_refused(fields: dict[str, object], message: str, hold_of: HoldOf) -> None:

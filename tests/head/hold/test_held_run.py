@@ -412,6 +412,26 @@ def test_streams_that_do_not_fit_the_request(hold_of: HoldOf) -> None:
     assert answer["error"] == "invalid request to run a job"
 
 
+def test_a_fault_in_the_report_of_a_job_ends_no_other_job(
+    hold_of: HoldOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = hold_of("n0").ready()
+    monkeypatch.setattr(unexpected, "observers", [])
+    client = fake.client()
+    client.run("faulty", ALL)
+    fake.job.ready(fake.run_of("faulty"))
+    with monkeypatch.context() as broken:
+        broken.setattr(one_program, "ending_of", None)
+        client.ask("stop", grace=0)
+        for node in fake.job.nodes():
+            node.done()
+        answer = client.wait(1)
+    assert (answer["code"], answer["ok"]) == (70, False)
+    assert answer["error"] == "TypeError: 'NoneType' object is not callable"
+    assert not fake.hold.runs
+    started(fake, fake.client())
+
+
 def test_a_fault_of_dsrun_ends_the_job_alone_and_frees_its_slots(
     hold_of: HoldOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

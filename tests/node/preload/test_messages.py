@@ -73,3 +73,28 @@ def test_a_message_that_cannot_be_sent_leaves_no_descriptor(line: Line) -> None:
     with pytest.raises(OSError, match="pipe"):
         messages.send(line[0], {})
     assert open_files() == before
+
+
+NONSENSE = {
+    "no object": (b"[1]", b"3"),
+    "no JSON": (b"{", b"1"),
+    "nested too deeply": (b"[" * 100_000, b"100000"),
+    "a negative length": (b"{}", b"-1"),
+    "not UTF-8": (b'{"a": "\xff"}', b"11"),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+def test_a_program_that_writes_something_else_there_is_told_by_one_error(
+    line: Line, case: str
+) -> None:
+    ours, theirs = line
+    text, length = NONSENSE[case]
+    before = open_files()
+    memory = os.memfd_create("nonsense")
+    os.write(memory, text)
+    socket.send_fds(theirs, [length], [memory, memory])
+    os.close(memory)
+    with pytest.raises(ValueError, match=r"^no message: "):
+        messages.receive(ours)
+    assert open_files() == before

@@ -277,3 +277,17 @@ def test_what_is_no_socket_is_the_end_of_handing_in(node: Node) -> None:
     node.answer(number, b"y")
     assert line.recv(9) == b"y\n"
     assert node.noted == []
+
+
+def test_a_line_that_takes_no_answer_ends_nothing_else(node: Node, tmp_path: Path) -> None:
+    """It is the bound end of datagrams, from which nothing can be sent."""
+    bound, sender = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    with bound, sender:
+        bound.bind(f"{tmp_path}/line")
+        socket.send_fds(node._workers[4], [b"x"], [bound.fileno()])
+        sender.connect(f"{tmp_path}/line")
+        number = node.ask(sender, b"one")
+        node.answer(number, b"two")
+    other = node.hand_in(5)
+    node.answer(node.ask(other, b"three"), b"four")
+    assert other.recv(99) == b"four\n"
