@@ -6,10 +6,13 @@ the values that it uses, and let it observe the run.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ... import __version__
 from ...common import system
 from ...common.entry import load
 from ...common.output_file import is_page
+from ...common.unexpected import unexpected
 from ...specs.job import JobSpec
 from ...specs.program import command_lines
 from ..run.run_view import ObservedRun, RunPhase
@@ -21,9 +24,31 @@ if TYPE_CHECKING:
     from ...specs.roles import RolesSpec
     from ..fleet.node_queries import NodeQuestion
     from ..report.ending import Ending
+    from ..run.events import Observer, RunEvent
     from ..run.run import Run
     from ..stacks.view import RankView
     from .alert_action import AlertAction
+
+
+def observe(run: Run, feature: str, see: Observer) -> None:
+    """Have a feature, named as for users, observe a run. This is a boundary.
+
+    Whatever a feature meets in an event, the run goes on without it.
+    """
+    failed = False
+
+    def bounded(event: RunEvent) -> None:
+        nonlocal failed
+        if failed:
+            return
+        try:
+            see(event)
+        except Exception as error:
+            failed = True
+            why = unexpected(error, run.log)
+            run.log(f"this is a bug in dsrun: going on without {feature}: {why}", "warning")
+
+    run.observe(bounded)
 
 
 def alert_action(run: Run) -> AlertAction:
@@ -45,11 +70,12 @@ def rules(run: Run) -> None:
     policy, action = run.spec.watch, alert_action(run)
     in_rounds = run.spec.elastic is not None or run.spec.plan.rendezvous is not None
     watch = RuleWatch(policy.rules, run.loop, run.log, action, Round if in_rounds else Started)
-    run.observe(watch.on_event)
+    observe(run, "--rules", watch.on_event)
     if policy.fruitless_rounds:
         from .progress import Progress
 
-        run.observe(Progress(policy, run.loop, action, watch.moved).on_event)
+        progress = Progress(policy, run.loop, action, watch.moved)
+        observe(run, "--stop_without_progress", progress.on_event)
 
 
 def slow(run: Run) -> None:
@@ -58,7 +84,7 @@ def slow(run: Run) -> None:
 
     clock, state, action = run.loop.clock, run.state, alert_action(run)
     watch = SlowWatch(clock, state.nodes, state.workers, state.record.found, action, run.tell)
-    run.observe(watch.on_event)
+    observe(run, "--warn_slow", watch.on_event)
 
 
 def hang(run: Run) -> None:
@@ -93,7 +119,7 @@ def hang(run: Run) -> None:
         take_stacks,
     )
     watch = HangWatch(run.loop, state.nodes, state.workers, report, exempt, times)
-    run.observe(watch.on_event)
+    observe(run, "--hang_timeout", watch.on_event)
 
 
 def debugging(run: Run) -> None:
@@ -102,7 +128,7 @@ def debugging(run: Run) -> None:
 
     nodes, workers = run.state.nodes, run.state.workers
     watch = Debugging(run.spec, run.fleet, nodes, workers, run.log, run.debugging, run.handle)
-    run.observe(watch.on_event)
+    observe(run, "--debug", watch.on_event)
 
 
 def hooks(run: Run) -> Callable[[], None]:
@@ -111,7 +137,8 @@ def hooks(run: Run) -> Callable[[], None]:
 
     queries = run.fleet.node_queries
     reports = JobHooks(run.spec, run.loop, run.log, queries, lambda: run.state.record.began)
-    reports.observe(ObservedRun(run.spec.role, run.observe, run.view))
+    bounded = partial(observe, run, "--on_event and --metrics_file")
+    reports.observe(ObservedRun(run.spec.role, bounded, run.view))
     return reports.close
 
 

@@ -8,6 +8,7 @@ from dsrun.launcher.common.errors import NO_PROGRESS
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.head.run.run_view import RunPhase
+from dsrun.launcher.head.watch import attach
 from dsrun.launcher.head.watch.attach import alert_action
 
 from ...support.elastic_run import started
@@ -74,3 +75,27 @@ def test_nothing_follows_once_a_job_is_being_stopped(fleet_of: FleetOf) -> None:
     job.said()
     alert_action(run).perform("hang", "stop", WHY)
     assert job.said() == []
+
+
+def test_a_run_goes_on_without_a_feature_that_fails(
+    fleet_of: FleetOf, unexpected_faults: list[Exception]
+) -> None:
+    job = fleet_of("n0")
+    run = job.prepare()
+    seen: list[object] = []
+
+    def see(event: object) -> None:
+        seen.append(event)
+        raise KeyError("x")
+
+    attach.observe(run, "--rules", see)
+    run.observe(seen.append)
+    run.start()
+    job.step()
+    job.ready(run)
+    job.up("n0", 0, 1)
+    assert [type(one).__name__ for one in seen] == ["Started", "Started", "RanksStarted"]
+    assert job.said("warning") == [
+        "this is a bug in dsrun: going on without --rules: KeyError: 'x'"
+    ]
+    unexpected_faults.clear()
