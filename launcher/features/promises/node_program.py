@@ -17,39 +17,20 @@ import time
 
 from ...common.errors import UsageError, reason
 from ...common.network import lines_of
-from ...common.records import NamedTuple
 from ...common.stderr import tell
 from ...common.text import read_json
 from ...node.machine import job_processes, leftovers, processes
+from .messages import WORKER, LookAsk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-WORKER = "worker_program.py"
-"""The program of the stand-ins, beside this file and in the folder."""
 
 PAUSE = 0.02
 """Seconds between two looks."""
 
 UNUSABLE = 1
 """Exit code if there cannot be such a folder."""
-
-
-class LookAsk(NamedTuple):
-    """A question about a job.
-
-    Attributes:
-        job: its id.
-        owners: its node launchers and guards on all nodes, as workers name them.
-        seconds: how long to wait until nothing is left; 0 to look once.
-        end: whether to kill what is left then.
-    """
-
-    job: str
-    owners: tuple[str, ...] = ()
-    seconds: float = 0.0
-    end: bool = False
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from ...common.errors import NodeError
 from ...common.records import NamedTuple
 from ...common.text import plain, read_json
 from ...head.fleet.hosts import by_cause
-from .node_program import WORKER, LookAsk
+from .messages import WORKER, LookAsk
 from .runner_job import RunningJob
 from .runner_rows import ACT, ALL_UP, CLIENT, LINES, SOON
 from .runner_verdict import RowResult, Seen, judged
