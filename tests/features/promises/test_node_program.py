@@ -14,21 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.features.promises.node_program import (
-    WORKER,
-    LookAsk,
-    asked,
-    look,
-    main,
-    make_folder,
-)
+from dsrun.launcher.features.promises.messages import WORKER, LookAsk
+from dsrun.launcher.features.promises.node_program import asked, look, main, make_folder
 from dsrun.launcher.node.machine.leftovers import identity
 from dsrun.launcher.node.programs import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-JOB = "20260101-000000-promis"
+JOB = f"20260101-000000-{os.getpid():x}"
+"""One of this process: other tests may play the same at the same time."""
 
 
 @pytest.fixture
