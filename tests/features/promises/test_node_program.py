@@ -19,6 +19,8 @@ from dsrun.launcher.features.promises.node_program import asked, look, main, mak
 from dsrun.launcher.node.machine.leftovers import identity
 from dsrun.launcher.node.programs import command_line
 
+from ...support.limits import wait_for
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +39,8 @@ def process(stack: ExitStack, **environ: str) -> subprocess.Popen[bytes]:
     one = subprocess.Popen(["sleep", "600"], env={**os.environ, **environ})
     stack.callback(one.wait)
     stack.callback(one.kill)
+    # The kernel gives it the name and the variables only after `Popen` has seen the exec.
+    wait_for(Path(f"/proc/{one.pid}/environ").read_bytes, "the variables of a new process")
     return one
 
 
