@@ -356,9 +356,14 @@ WITH_ELASTIC_ROLES = 1_100_000
 WITH_ENGINES = 1_200_000
 """And from here on an engine starts the node launchers of a job of one program."""
 
+WITH_COINCIDENCES = 1_300_000
+"""And from here on two things happen at about the same moment."""
+
 
 def scenario(seed: int) -> Scenario:
     """Return the world of a seed."""
+    if seed >= WITH_COINCIDENCES:
+        return _coinciding(Random(f"coinciding {seed}"), seed)
     if seed >= WITH_ENGINES:
         return _by_engine(Random(f"engine {seed}"), _of_one_program(seed))
     if seed >= WITH_ROLES:
@@ -384,6 +389,95 @@ def _by_engine(chance: Random, one: Scenario) -> Scenario:
         after = chance.choice((0.0, 0.01, 1.0, 5.0)) * chance.random()
         one = one._replace(faults=(*one.faults, Fault(anchor, after, "kill engine", "login")))
     return one._replace(engine="tolerant" if one.elastic is not None else "strict")
+
+
+def _coinciding(chance: Random, seed: int) -> Scenario:
+    """Return a world in which two things happen at about the same moment.
+
+    The work outlasts the lease. With the longest lease a node is given up before it is silent.
+    """
+    count, delays = chance.choice((2, 2, 3, 4)), (0.0, 0.01, 0.2)
+    hosts = tuple(
+        HostSpec(f"n{n}", chance.choice((1, 2, 3)), chance.choice(delays)) for n in range(count)
+    )
+    wait, cool = chance.choice((0.0, 5.0, 30.0)), chance.choice((0.0, 20.0))
+    elastic = ElasticSpec(chance.randint(1, count), 3, wait, cool)
+    lease = chance.choice((4.0, 15.0, 60.0, 60.0))
+    steps, pause, length = chance.choice(
+        ((12, lease / 4, 20), (12, lease / 4, 20), (6, 0.0, 30_000))
+    )
+    program = ProgramSpec(steps, pause, length, chance.choice(("die", "slow", "ignore")))
+    one = Scenario(seed, hosts, program, (), elastic, chance.choice((0.0, 1.0, 5.0)), lease)
+    kinds = (*(_silent_end,) * 5, _removed_at_end, *(_lost_at_start,) * 3, _engine_at_end)
+    return chance.choice(kinds)(chance, one)
+
+
+def _silent_end(chance: Random, one: Scenario) -> Scenario:
+    """Let a host be silent or get lost a moment before, or after, a round ends."""
+    silent, other = chance.sample(one.hosts, 2)
+    at = chance.choice((0.001, 0.1, 2.0)) * chance.random()
+    ends = chance.choice(("kill worker", "kill worker", "kill guard", "kill launcher", "reset"))
+    faults = [Fault("running", at, ends, other.name)]
+    anchor = chance.choice(("running", "running", "again"))
+    if anchor == "running":
+        at = max(0.0, at + chance.choice((-0.01, 1e-4, 0.01, 0.5)) * chance.random())
+    kinds = ("cut", "cut in", *("cut out",) * 3, "half open", *("stick launcher",) * 2, "reset")
+    kind = chance.choice((*kinds, "kill guard", "kill launcher", "freeze host", "power"))
+    heals = chance.choice((1.5, 4.0)) * one.lease
+    heals = 0.0 if kind.startswith(("half", "kill", "reset", "power")) else heals
+    faults.append(Fault(anchor, at, kind, silent.name, heals))
+    if chance.random() < 0.4:
+        after = chance.choice((0.0, 1e-4, 0.01)) * chance.random()
+        kind = chance.choice(("kill guard", "kill launcher", "reset"))
+        faults.append(Fault(chance.choice(("stopping", "ending")), after, kind, silent.name))
+    return one._replace(faults=tuple(faults))
+
+
+def _removed_at_end(chance: Random, one: Scenario) -> Scenario:
+    """Let hosts be removed while a round ends."""
+    assert one.elastic is not None
+    failing = chance.choice(one.hosts).name
+    at = chance.uniform(1.0, 4.0)
+    stays = [host.name for host in one.hosts if host.name != chance.choice((failing, ""))]
+    hosts = tuple(chance.sample(stays, chance.randint(1, len(stays))))
+    program = one.program._replace(term=chance.choice(("slow", "ignore")))
+    return one._replace(
+        program=program,
+        grace=5.0,
+        elastic=one.elastic._replace(least=1),
+        faults=(Fault("running", at, "kill worker", failing),),
+        changes=(Change(at + chance.uniform(0.0, 2.0), tuple(sorted(hosts))),),
+    )
+
+
+def _lost_at_start(chance: Random, one: Scenario) -> Scenario:
+    """Let the first host be lost while it is told to start, or get a signal while it does so."""
+    assert one.elastic is not None
+    first, *others = one.hosts
+    hosts = (first._replace(workers=3, delay=0.2), *others)
+    value = chance.choice((INTERRUPT, TERMINATE, HANG_UP, USER))
+    if chance.random() < 0.5:
+        after = chance.choice((1e-5, 1e-4, 1e-3)) * chance.random()
+        fault = Fault("running", after, "signal session", chance.choice(hosts).name, value=value)
+        elastic = chance.choice((one.elastic, None))
+    else:
+        kind = chance.choice(("kill launcher", "kill guard", "power", "reset"))
+        fault = Fault("connected", chance.uniform(0.0, 2.0), kind, first.name)
+        elastic = one.elastic._replace(least=1)
+    return one._replace(hosts=hosts, faults=(fault,), elastic=elastic)
+
+
+def _engine_at_end(chance: Random, one: Scenario) -> Scenario:
+    """Let an engine be killed, perhaps when something else ends the job."""
+    at = chance.choice((0.1, 2.0)) * chance.random()
+    faults = [Fault("running", at, "kill engine", "login")]
+    if chance.random() < 0.5:
+        kind = chance.choice(("kill worker", "kill guard", "signal session", "kill launcher"))
+        after = max(0.0, at + chance.choice((-0.1, 1e-3, 0.1)) * chance.random())
+        faults.append(Fault("running", after, kind, one.hosts[0].name, value=TERMINATE))
+    elastic = chance.choice((one.elastic, None))
+    engine = "strict" if elastic is None else "tolerant"
+    return one._replace(faults=tuple(faults), elastic=elastic, engine=engine)
 
 
 def _plain(seed: int) -> Scenario:

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 from ..support.checkout import CHECKOUT
-from .scenario import WITH_ELASTIC_ROLES, WITH_ENGINES, WITH_ROLES
+from .scenario import WITH_COINCIDENCES, WITH_ELASTIC_ROLES, WITH_ENGINES, WITH_ROLES
 
-WORLDS = 130
+WORLDS = 100
 """How many of jobs of one program are played."""
 
 ROLES = 30
@@ -21,6 +21,9 @@ ELASTIC = 15
 ENGINES = 20
 """And of jobs that an engine starts."""
 
+COINCIDENCES = 45
+"""And of those in which two things happen at about the same moment."""
+
 PLAYED = 10_000
 """Seeds below this were all played, and are clean."""
 
@@ -29,6 +32,9 @@ PLAYED_ROLES = 1_000
 
 PLAYED_ENGINES = 1_000
 """And of those with engines."""
+
+PLAYED_COINCIDENCES = 700
+"""And of those with coincidences."""
 
 
 def seeds() -> list[int]:
@@ -42,12 +48,24 @@ def seeds() -> list[int]:
     with_roles = WITH_ROLES + first % (PLAYED_ROLES - ROLES + 1)
     elastic = WITH_ELASTIC_ROLES + first % (PLAYED_ROLES - ELASTIC + 1)
     engines = WITH_ENGINES + first % (PLAYED_ENGINES - ENGINES + 1)
+    coincidences = WITH_COINCIDENCES + first % (PLAYED_COINCIDENCES - COINCIDENCES + 1)
     return [
         *range(first, first + WORLDS),
         *range(with_roles, with_roles + ROLES),
         *range(elastic, elastic + ELASTIC),
         *range(engines, engines + ENGINES),
+        *range(coincidences, coincidences + COINCIDENCES),
     ]
+
+
+def mixed(count: int) -> list[int]:
+    """Return the first so many seeds of all kinds, in the shares in which the tests play them."""
+    kinds = (
+        *((0, WORLDS), (WITH_ROLES, ROLES), (WITH_ELASTIC_ROLES, ELASTIC)),
+        *((WITH_ENGINES, ENGINES), (WITH_COINCIDENCES, COINCIDENCES)),
+    )
+    places = ((at / share, first + at) for first, share in kinds for at in range(count))
+    return [seed for _, seed in sorted(places)[:count]]
 
 
 def first_of(commit: str) -> int:
