@@ -15,12 +15,13 @@ import sys
 import time
 from collections import Counter
 from itertools import chain
-from multiprocessing import Pool
-from typing import TYPE_CHECKING, NamedTuple
+from multiprocessing import Pool, Process, Value
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import digest as digests
 from .checker import check
 from .kept import KEPT, each
+from .reached import REACHED
 from .scenario import scenario, simpler
 from .story import line_of
 from .world import play
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from .scenario import Scenario
 
 
-LIMIT = 60.0
+LIMIT = 20.0
 """Seconds of processor time after which a world does not end any more."""
 
 
@@ -70,7 +71,7 @@ def judged(seed: int) -> Verdict:
     try:
         return judge(scenario(seed))
     except Exception as error:
-        return Verdict(seed, [f"the world broke: {error!r}"], {}, 0.0)
+        return Verdict(seed, [f"broken: {error!r}"], {}, 0.0)
 
 
 def run_seeds(seeds: Sequence[int], jobs: int) -> int:
@@ -93,34 +94,56 @@ def run_seeds(seeds: Sequence[int], jobs: int) -> int:
     return 1 if bad else 0
 
 
-def run_until_first(seeds: Sequence[int], without: Sequence[int]) -> int:
-    """Play the kept worlds and then these; stop at the first with a problem, or without an end."""
-    signal.signal(signal.SIGPROF, _on_limit)
+def run_until_found(seeds: Sequence[int], finds: int, *, kept: bool) -> int:
+    """Play the kept worlds, if asked for, and then these, until so many have a problem.
+
+    One that does not end has one as well. Each search is a process of its own, as such a world, or
+    one that has spoiled the interpreter, ends it.
+    """
     worlds: list[tuple[str, Scenario | int]] = [
-        (f"kept: {name}", one) for name, kept in KEPT.items() for one in each(kept)
+        (f"kept: {name}", one) for name in (KEPT if kept else ()) for one in each(KEPT[name])
     ]
-    worlds += [(f"seed {seed}", seed) for seed in seeds if seed not in without]
-    for name, one in worlds:
+    worlds += [(f"seed {seed}", seed) for seed in seeds]
+    found, at = 0, Value("i", 0, lock=False)
+    while worlds and found < finds:
+        search = Process(target=_search, args=(worlds, at))
+        search.start()
+        search.join()
+        if search.exitcode == 0:
+            break
+        if search.exitcode != 1:
+            print(f"found by {worlds[at.value][0]}: crashed with {search.exitcode}", flush=True)
+        found, worlds = found + 1, worlds[at.value + 1 :]
+    print(f"{found} found in {len(seeds)} worlds")
+    return int(found > 0)
+
+
+def _search(worlds: Sequence[tuple[str, Scenario | int]], at: Any) -> None:
+    """Play worlds, and exit with 1 at the first with a problem; `at` is the place of the last."""
+
+    def on_limit(_number: int, _frame: object) -> None:
+        print(f"found by {name}: endless: not over within {LIMIT:.0f} s", flush=True)
+        os._exit(1)
+
+    signal.signal(signal.SIGPROF, on_limit)
+    for at.value, (name, one) in enumerate(worlds):
         signal.setitimer(signal.ITIMER_PROF, LIMIT)
-        _playing[:] = [name]
         try:
-            verdict = judged(one) if isinstance(one, int) else judge(one)
-            problems = verdict.problems
+            problems = (judged(one) if isinstance(one, int) else judge(one)).problems
         except Exception as error:
-            problems = [f"the world broke: {error!r}"]
+            problems = [f"broken: {error!r}"]
         if problems:
-            print(f"found by {name}: {problems[0].strip().splitlines()[-1]}")
-            return 1
-    print(f"clean: {len(seeds)} worlds")
+            print(f"found by {name}: {problems[0].strip().splitlines()[-1]}", flush=True)
+            sys.exit(1)
+
+
+def tell_reached(seeds: Sequence[int]) -> int:
+    """Play worlds in a marked copy; tell of each clean one which old faults it reaches."""
+    for seed in seeds:
+        REACHED.clear()
+        if not judged(seed).problems:
+            print("clean:", seed, *sorted(REACHED), flush=True)
     return 0
-
-
-_playing: list[str] = []
-
-
-def _on_limit(_number: int, _frame: object) -> None:
-    print(f"found by {_playing[0]}: it did not end within {LIMIT:.0f} s", flush=True)
-    os._exit(1)
 
 
 def tell(one: Scenario, *, trace: bool) -> int:
@@ -182,17 +205,20 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="tell its story")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing world simpler")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
-    parser.add_argument("--first", action="store_true", help="stop at the first with a problem")
+    parser.add_argument("--finds", type=int, metavar="N", help="stop when N have a problem")
     parser.add_argument("--digest", action="store_true", help="compare hashes of worlds")
     parser.add_argument("--write", metavar="REASON", help="with --digest: record them, and why")
-    parser.add_argument("--without", type=int, nargs="*", default=[], help="seeds to leave out")
+    parser.add_argument("--reached", action="store_true", help="tell the old faults that they meet")
+    parser.add_argument("--kept", action="store_true", help="with --finds: the kept ones before")
     given = parser.parse_args()
     if given.write is not None and (not given.digest or not given.write.strip()):
         parser.error("--write REASON needs --digest, and a reason")
     if given.digest:
         return digest(given)
-    if given.first:
-        return run_until_first(list(given.seeds), given.without)
+    if given.reached:
+        return tell_reached(list(given.seeds))
+    if given.finds:
+        return run_until_found(list(given.seeds), given.finds, kept=given.kept)
     if given.seeds is not None:
         return run_seeds(list(given.seeds), given.jobs)
     if given.shrink is not None:

@@ -1,17 +1,19 @@
 """Measure how many faults the simulated worlds find.
 
     python -m tests.simulation.measure --old                  those of old_faults.py
+    python -m tests.simulation.measure --old --only guard     those with this in their names, anew
     python -m tests.simulation.measure --random 20 --seed 1   some by chance
-    python -m tests.simulation.measure --old --only guard     those with this in their names
 
-Each fault is put into a copy of the checkout, and worlds are played there until one has a problem:
-the kept ones first, then the seeds from 0 on that are clean without a fault. A world that does not
-end is found as well.
+Each fault is put into a copy of the checkout, and worlds are played there until one has a problem.
+A world that does not end is found as well. For an old fault the seeds go on with another start
+after each find, and how many it took is recorded in `tests/recorded/old_faults.json`; what is
+recorded is measured again only if it is named. Faults by chance have the kept worlds first.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import re
 import resource
@@ -26,11 +28,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..planted_faults import ISOLATED, choose, diff
 from ..support.checkout import CHECKOUT
+from .finds import RECORD, STARTS, Find, Measured, recorded, written
 from .old_faults import OLD_FAULTS, OUT_OF_REACH, replant
-from .scenario import WITH_ENGINES
+from .reached import mark_all
+from .seeds import mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ..planted_faults import Plant
 
@@ -59,12 +63,6 @@ MODULES = (
 MEMORY = 2 << 30
 """Bytes that worlds may use: a fault may let a list grow without an end."""
 
-SECONDS = 1800.0
-"""Seconds that the worlds of one fault may take."""
-
-
-_TELLS = re.compile(r"found by |clean: |.* with problems: ")
-
 
 class Case(NamedTuple):
     """A fault: its name, what it changes, and how it gets into a copy."""
@@ -72,12 +70,6 @@ class Case(NamedTuple):
     name: str
     text: str
     plant: Callable[[Path], object]
-
-
-def old_cases() -> list[Case]:
-    """Return the old faults that worlds can have."""
-    bugs = [bug for bug in OLD_FAULTS if bug not in OUT_OF_REACH]
-    return [Case(bug, "", partial(replant, bug)) for bug in bugs]
 
 
 def random_cases(count: int, seed: int) -> list[Case]:
@@ -112,58 +104,93 @@ def copied() -> Iterator[Path]:
         yield Path(folder)
 
 
-def play(copy: Path, *options: str) -> str:
-    """Play worlds in a copy; return the last line that says what was found."""
+def play(copy: Path, seeds: Sequence[int], *options: str) -> list[str]:
+    """Play worlds in a copy; return the lines that were printed."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
-    command = [sys.executable, "-m", "tests.simulation", "--jobs", "1", *options]
-    try:
-        result = subprocess.run(
-            [*ISOLATED, *command],
-            cwd=copy,
-            env={**os.environ, "PYTHONPATH": str(copy / "tests" / "import")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-            preexec_fn=limit,
-        )
-    except subprocess.TimeoutExpired:
-        return "found: it took too long"
-    lines = (result.stdout.strip() or result.stderr.strip()).splitlines()
-    lines = [line for line in lines if _TELLS.match(line)] or lines
-    return lines[-1] if lines else f"found: exit code {result.returncode}"
+    command = [sys.executable, "-m", "tests.simulation", *options, "--seeds", _told(seeds)]
+    result = subprocess.run(
+        [*ISOLATED, *command],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy / "tests" / "import")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=limit,
+    )
+    return (result.stdout.strip() or result.stderr.strip()).splitlines()
 
 
-def _seeds(worlds: int) -> str:
-    """Return so many seeds, a fifth of them of jobs that an engine starts."""
-    engines = worlds // 5
-    return f"0-{worlds - engines - 1},{WITH_ENGINES}-{WITH_ENGINES + engines - 1}"
+def finds_in(copy: Path, seeds: Sequence[int], finds: int, *options: str) -> list[tuple[str, str]]:
+    """Play worlds until so many have a problem; return which, and what is told of each.
+
+    Raises:
+        RuntimeError: they could not be played.
+    """
+    lines = play(copy, seeds, "--finds", str(finds), *options)
+    if not lines or not lines[-1].endswith(" worlds"):
+        raise RuntimeError("\n".join(lines))
+    found = (line.removeprefix("found by ").partition(": ") for line in lines if _tells(line))
+    return [(name, told) for name, _, told in found]
 
 
-def unclean(worlds: int) -> list[str]:
-    """Return the seeds that have problems without a fault."""
+def _tells(line: str) -> bool:
+    return line.startswith("found by ")
+
+
+def _told(seeds: Sequence[int]) -> str:
+    return ",".join(map(str, seeds))
+
+
+def clean_seeds(worlds: int) -> dict[int, set[str]]:
+    """Return the seeds without a problem, and which old faults each would meet."""
     with copied() as copy:
-        told = play(copy, "--seeds", _seeds(worlds))
-    return re.findall(r"\d+", told.rpartition("with problems")[2])
+        mark_all(copy)
+        lines = play(copy, mixed(worlds), "--reached")
+    told = [line.split()[1:] for line in lines if line.startswith("clean: ")]
+    if not told:
+        sys.exit("\n".join(lines))
+    return {int(seed): set(bugs) for seed, *bugs in told}
 
 
-def measure(cases: Sequence[Case], worlds: int, without: Sequence[str]) -> int:
+def measure_random(cases: Sequence[Case], seeds: Sequence[int]) -> int:
     """Plant each and play; print what came of it; return how many were found."""
-    found = 0
+    total = 0
     for case in cases:
         with copied() as copy:
             case.plant(copy)
-            given = ("--without", *without) if without else ()
-            told = play(copy, "--first", "--seeds", _seeds(worlds), *given)
-        found += not told.startswith("clean")
-        print(f"{case.name}: {told}", flush=True)
-        if case.text and told.startswith("clean"):
-            print(case.text, flush=True)
-    return found
+            found = finds_in(copy, seeds, 1, "--kept")
+        total += len(found)
+        print(case.name, *(found[0] if found else ("not found", case.text)), sep=": ", flush=True)
+    return total
+
+
+def measure_old(bugs: Sequence[str], clean: Mapping[int, Collection[str]]) -> None:
+    """Put back each, play and record what came of it."""
+    for bug in bugs:
+        with copied() as copy:
+            replant(bug, copy)
+            found = measured(copy, [*clean], [seed for seed in clean if bug in clean[seed]])
+        RECORD.write_text(written({**recorded(), bug: found}))
+        told = ", ".join(f"{one.after} ({one.seed}: {one.rule})" for one in found.finds)
+        print(f"{bug}: {told or 'none'}; {found.rest} without; {found.reached} met", flush=True)
+
+
+def measured(copy: Path, seeds: Sequence[int], meet: Sequence[int]) -> Measured:
+    """Play the seeds of these that meet a fault: behind each find is another start."""
+    finds: list[Find] = []
+    start = 0
+    for name, told in finds_in(copy, meet, STARTS):
+        seed = int(name.removeprefix("seed "))
+        at = seeds.index(seed) + 1
+        finds.append(Find(at - start, seed, re.split(r"\W", told)[0]))
+        start = at
+    rest = 0 if len(finds) == STARTS else len(seeds) - start
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    return Measured(today, tuple(finds), rest, len(meet), len(seeds))
 
 
 def main() -> None:
@@ -173,14 +200,17 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=0, metavar="N", help="N faults by chance")
     parser.add_argument("--seed", type=int, default=1, help="what chance starts from (1)")
     parser.add_argument("--only", default="", help="those whose names have this alone")
-    parser.add_argument("--worlds", type=int, default=1000, help="seeds for each fault (1000)")
-    parser.add_argument("--trust", action="store_true", help="take all seeds for clean ones")
+    parser.add_argument("--worlds", type=int, default=400, help="seeds for each fault (400)")
     given = parser.parse_args()
-    cases = [*(old_cases() if given.old else ()), *random_cases(given.random, given.seed)]
-    cases = [case for case in cases if given.only in case.name]
-    without = [] if given.trust else unclean(given.worlds)
-    found = measure(cases, given.worlds, without)
-    print(f"{found} of {len(cases)} found; seeds left out: {', '.join(without) or 'none'}")
+    known = () if given.only else recorded()
+    bugs = [bug for bug in OLD_FAULTS if bug not in OUT_OF_REACH and bug not in known]
+    bugs = [bug for bug in bugs if given.old and given.only in bug]
+    cases = [case for case in random_cases(given.random, given.seed) if given.only in case.name]
+    clean = clean_seeds(given.worlds)
+    print(f"seeds left out: {_told(sorted({*mixed(given.worlds)} - clean.keys())) or 'none'}")
+    measure_old(bugs, clean)
+    if cases:
+        print(f"{measure_random(cases, [*clean])} of {len(cases)} found")
 
 
 if __name__ == "__main__":
