@@ -45,7 +45,7 @@ ELSEWHERE = {
     "tests/recorded/*.json": (
         *("tests/test_dry_runs.py", "tests/test_histories.py", "tests/test_startup.py"),
     ),
-    "tests/bugs.toml": ("tests/test_bugs.py",),
+    "tests/bugs.toml": ("tests/test_bugs.py", "tests/docs/test_generated.py"),
     "tests/release/*": ("tests/release", "tests/test_packaging.py"),
     "examples/*": ("tests/test_example.py",),
 }

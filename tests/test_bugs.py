@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from docs.generate.bugs import AIM
+
+from .simulation.finds import recorded
 from .simulation.old_faults import OLD_FAULTS, Replacement, replant
 from .support.checkout import CHECKOUT
 
@@ -31,7 +34,7 @@ def test_each_has_an_id_of_its_own() -> None:
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug["id"] for bug in BUGS])
 def test_its_test_and_its_module_exist(bug: dict[str, Any]) -> None:
-    assert bug.keys() - {"replant"} == FIELDS
+    assert bug.keys() - {"replant", "blind"} == FIELDS
     assert (bug["kind"] in KINDS, bug["found_by"] in FOUND_BY) == (True, True)
     assert (CHECKOUT / bug["where"]).is_file()
     path, _, name = bug["test"].partition("::")
@@ -41,6 +44,11 @@ def test_its_test_and_its_module_exist(bug: dict[str, Any]) -> None:
 
 def test_old_faults_are_those_that_can_be_put_back() -> None:
     assert {bug["id"] for bug in BUGS if "replant" in bug} == OLD_FAULTS.keys()
+
+
+def test_worlds_are_not_blind_for_what_they_find_soon() -> None:
+    soon = {bug for bug, one in recorded().items() if one.median <= AIM}
+    assert {bug["id"] for bug in BUGS if "blind" in bug} <= OLD_FAULTS.keys() - soon
 
 
 @pytest.mark.parametrize("bug", OLD_FAULTS)
