@@ -119,10 +119,9 @@ class Job:
 
     def __enter__(self) -> Job:
         self._traces = Traces(self._cluster)
-        self.running = Running(self._cluster.login.popen(self._argv, **self._popen))
+        self.running = self._start()
         try:
-            for rank in range(self.size):
-                self.said(rank, "is up")
+            self.wait_up()
         except BaseException:
             self.running.kill()
             raise
@@ -130,6 +129,14 @@ class Job:
 
     def __exit__(self, *error: object) -> None:
         self.running.kill()
+
+    def _start(self) -> Running:
+        return Running(self._cluster.login.popen(self._argv, **self._popen))
+
+    def wait_up(self) -> None:
+        """Return as soon as all workers are up."""
+        for rank in range(self.size):
+            self.said(rank, "is up")
 
     def said(self, rank: int, pattern: str) -> re.Match[str]:
         """What this rank says, as dsrun shows it, once it does."""

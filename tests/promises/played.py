@@ -1,0 +1,424 @@
+"""Jobs to be hurt, started in each way; what is above their workers; and what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..cluster import contained
+from ..cluster.command import CHECKOUT, Running
+from ..cluster.held import Held
+from ..cluster.hosts import Cluster
+from ..cluster.jobs import HEAD, Job, parent
+from ..cluster.slurm import Slurm
+from ..cluster.test_detached import Terminal
+from ..cluster.traces import Traces
+from ..support.limits import wait_for
+from .rows import OPTIONS, WAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..cluster.hosts import Process
+    from ..cluster.machines import Host
+    from .rows import Row
+
+SLOTS = 2
+"""Workers on each of two hosts; the last one is hurt, or its host is."""
+
+UP = 60.0
+"""Seconds until a job is up."""
+
+WORKER = """
+step = 0
+see, ready = os.pipe()
+child = os.fork()
+if child == 0:
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    os.setsid()
+    os.write(ready, b".")
+    time.sleep(6000)
+    os._exit(0)
+os.read(see, 1)
+if "plain" not in sys.argv:
+    hear("SIGTERM", "SIGINT", "SIGHUP", then=None if "deaf" in sys.argv else 0)
+where = "step-" + os.environ["DSRUN_JOB_ID"]
+where = f"{folder}/{where}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}-"
+steps = [f"{where}{one}" for one in range(int(os.environ["WORLD_SIZE"]))]
+say("is up", os.getpid())
+
+def goes():
+    return os.path.exists(f"{folder}/go")
+
+def reached(path):
+    return os.path.exists(path) and os.path.getsize(path) >= step
+
+with open(steps[rank], "ab", buffering=0) as mine:
+    while not goes():
+        step += 1
+        print("line", step, flush=True)
+        mine.write(b".")
+        while not goes() and not all(map(reached, steps)):
+            time.sleep(0.01)
+        time.sleep(0.05)
+os.kill(child, signal.SIGKILL)
+print("done", step, flush=True)
+"""
+"""Goes on from step to step together with the other ranks, as training does, until it may end.
+
+It has a child in a session of its own that hears no signal to stop. With the word `deaf` it hears
+none itself, and with `plain` they end it as they end any program.
+"""
+
+CHECK = "touch {0}/checks-$(hostname); while [ ! -e {0}/checked ]; do sleep 0.05; done"
+"""A health check that waits for a file."""
+
+ROLES = """
+[[role]]
+name = "server"
+hosts = ["n1"]
+workers = 1
+command = ["sh", "-c", "echo serves; exec sleep 1000"]
+ready = "line:serves"
+ends = "never"
+on_failure = "restart"
+
+[[role]]
+name = "trainer"
+hosts = ["n2"]
+script = "./train.py"
+after = ["server"]
+ends = "job"
+"""
+
+
+class PlayedJob(Job):
+    """A job of a row; inside the `with` block it is in the phase of the row.
+
+    Attributes:
+        cluster: where it runs.
+        slurm: the Slurm there, if it runs in an allocation.
+        allocated: the number of that.
+        folder: its files, which all hosts see.
+        struck: when it was struck, or when its workers were told to end.
+    """
+
+    def __init__(self, row: Row, cluster: Cluster, folder: Path) -> None:
+        self.row, self.cluster, self.folder = row, cluster, folder
+        self.slurm: Slurm | None = None
+        self.allocated = 0
+        self.struck = 0.0
+        options = [*OPTIONS, *row.options, "--report_file", str(folder / "report.json")]
+        if row.phase == "starting":
+            options += ["--health_command", CHECK.format(folder)]
+        super().__init__(cluster, folder, WORKER, *options, slots=SLOTS)
+        hosts = ["--host", ",".join(f"{host}:{SLOTS}" for host in self.hosts)]
+        self._where = [*WAYS[row.way].options, *hosts]
+        self._options = options
+        plain = ["plain"] if row.fault == "worker-sigterm" else []
+        self._args = ["deaf"] if row.phase == "stopping" else plain
+        self._argv = [
+            *(sys.executable, str(CHECKOUT / "bin" / "dsrun"), *self._where, *options),
+            *(str(folder / "train.py"), *self._args),
+        ]
+
+    def _start(self) -> Running:
+        if self.row.fault != "reader-gone":
+            return super()._start()
+        self._output, self._popen["stdout"] = os.pipe()
+        running = super()._start()
+        os.close(self._popen["stdout"])
+        return running
+
+    def close_output(self) -> None:
+        """Go away, as the reader of its output."""
+        os.close(self._output)
+
+    @property
+    def n2(self) -> Host:
+        """The host that is hurt."""
+        return self.cluster.host("n2")
+
+    def mark(self) -> None:
+        """Count seconds from now on."""
+        self.struck = time.monotonic()
+
+    def wait_up(self) -> None:
+        """Return as soon as the job is in its phase."""
+        if self.row.phase == "before":
+            return
+        if self.row.phase == "starting":
+            self._wait(lambda: all((self.folder / f"checks-{n}").exists() for n in self.hosts))
+            return
+        self._wait(lambda: self.times_up() == 1)
+        if self.row.phase == "stopping":
+            os.kill(self.runner(), signal.SIGTERM)
+            self._wait(lambda: all("SIGTERM" in self.heard(rank) for rank in range(self.size)))
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        over = self.running.process.poll
+        wait_for(lambda: condition() or over() is not None, f"up\n{self.running}", UP)
+        assert condition(), f"it has ended before: {self.running}"
+
+    def words(self, rank: int) -> list[str]:
+        """All that this rank has said."""
+        return super().words(rank) if (self.folder / f"said-{rank}").exists() else []
+
+    def times_up(self) -> int:
+        """How often all workers have come up."""
+        ups = [[one for one in self.words(rank) if "is up" in one] for rank in range(self.size)]
+        return min(map(len, ups))
+
+    def finish(self) -> None:
+        """Let the workers end well, once what was hurt has come back."""
+        self.mark()
+        self.go()
+        (self.folder / "checked").touch()
+
+    def runner(self) -> int:
+        """The process of dsrun."""
+        return self.running.pid
+
+    def guard(self) -> int:
+        """The guard on the second host."""
+        return self.launchers("n2")[0]
+
+    def launcher(self) -> int:
+        """The node launcher on the second host."""
+        return self.launchers("n2")[1]
+
+    def client(self) -> int:
+        """The process at the login that has reached the second host."""
+        found = [p for p in self._at_login() if p.argv[0] == "ssh" and "n2" in p.argv]
+        pdsh = [p for p in self._at_login() if p.argv[0] == "pdsh"]
+        return (pdsh or found)[0].pid
+
+    def session(self) -> int:
+        """The process of sshd on the second host that serves the login."""
+        found = [p for p in self.cluster.processes() if p.host == "n2"]
+        return next(p.pid for p in found if p.argv[0].startswith("sshd: root@"))
+
+    def workers(self) -> list[int]:
+        """The workers on the second host, without their children."""
+        above = self.launcher()
+        return [pid for pid in self.pids("n2") if parent(pid) == above]
+
+    def left(self) -> list[str]:
+        """What is left of it."""
+        return self._traces.leftovers()
+
+    def remove(self) -> None:
+        """End what is left of it."""
+        self._traces.remove()
+
+    def _at_login(self) -> list[Process]:
+        return [p for p in self.cluster.processes() if p.host == "login"]
+
+
+class EngineJob(PlayedJob):
+    """A job whose nodes one program has started, dsrun's only child."""
+
+    def client(self) -> int:
+        """The engine."""
+        pid = self.running.pid
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+class SlurmJob(EngineJob):
+    """A job in an allocation of its two hosts."""
+
+    def __enter__(self) -> PlayedJob:
+        assert self.slurm is not None
+        with ExitStack() as stack:
+            self.allocated = stack.enter_context(self.slurm.allocation(*self.hosts))
+            names = {"SLURM_JOB_ID": str(self.allocated), "SLURM_JOB_NODELIST": "n[1-2]"}
+            self._popen["env"] = names
+            super().__enter__()
+            self._released = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._released.close()
+        wait_for(lambda: self.slurm and not self.slurm.leftovers(), "the end of the allocation")
+
+
+class ContainerJob(PlayedJob):
+    """A job in containers, whose processes hosts do not see by their own numbers."""
+
+    def guard(self) -> int:
+        """The guard, the first process of its container."""
+        return contained.guard(self.n2)
+
+    def launcher(self) -> int:
+        """The node launcher."""
+        return contained.node_launcher(self.n2)
+
+    def client(self) -> int:
+        """The client of the runtime on the second host."""
+        return contained.client(self.n2)
+
+    def pids(self, host: str | None = None) -> list[int]:
+        """The workers and what they have forked."""
+        hosts = [one for one in self.cluster.hosts if one.name in self.hosts]
+        where = [one for one in hosts if host in {None, one.name}]
+        script = str(self.folder / "train.py")
+        found = [(one, pid) for one in where for pid in contained.processes(one, script)]
+        return [pid for one, pid in found if pid != self.running.pid and one.pid]
+
+    def left(self) -> list[str]:
+        """What is left of it, containers and what is in them too."""
+        found = super().left()
+        for host in filter(lambda one: one.pid, self.cluster.hosts[:2]):
+            found += [f"{host.name}: container {c}" for c in contained.PODMAN.containers(host)]
+            inside = contained.processes(host, str(self.folder / "train.py"), "conmon")
+            found += [f"{host.name}: process {pid} of a container" for pid in inside]
+        return found
+
+
+class ElasticJob(PlayedJob):
+    """A job that starts its workers again."""
+
+    def finish(self) -> None:
+        """Wait for the next round, unless nothing was lost, and let the workers end well."""
+        if self.row.promise.does.startswith("starts"):
+            self._wait(lambda: len([one for one in self.words(0) if "is up" in one]) == 2)
+            self._again = time.monotonic() - self.struck
+        super().finish()
+
+
+class RolesJob(PlayedJob):
+    """A server on the first host, and a trainer on the second."""
+
+    def __init__(self, row: Row, cluster: Cluster, folder: Path) -> None:
+        super().__init__(row, cluster, folder)
+        self.size = SLOTS
+        (folder / "roles.toml").write_text(ROLES)
+        self._argv = [*self._argv[:-1], "--roles", str(folder / "roles.toml")]
+
+    def server(self) -> int:
+        """The worker of the server."""
+        found = [p for p in self.cluster.processes() if p.host == "n1" and p.job]
+        return next(p.pid for p in found if p.argv == ("sleep", "1000"))
+
+    def finish(self) -> None:
+        """Wait for the server, and let the trainer end well."""
+        if self.row.fault.startswith("server"):
+            wait_for(lambda: self.running.stderr.count("server is ready") == 2, "the server", UP)
+        super().finish()
+
+
+class HeldJob(PlayedJob):
+    """A job on held nodes; the hold must still have all of them, and runs another job on them."""
+
+    def _start(self) -> Running:
+        self._hold = Held(self.cluster, self.folder, f"n1:{SLOTS},n2:{SLOTS}", *OPTIONS)
+        self._hold.__enter__()
+        words = [*self._options, str(self.folder / "train.py"), *self._args]
+        words = [w for at, w in enumerate(words) if at >= len(OPTIONS)]
+        return self._hold.start(*words)
+
+    def hold(self) -> int:
+        """The process of the hold."""
+        return self._hold.running.pid
+
+    def left(self) -> list[str]:
+        """What is left of the job, or of the hold once that has ended."""
+        if self._hold.running.process.poll() is not None:
+            return super().left()
+        return [f"process {pid} of the job" for pid in self.pids()]
+
+    def release(self) -> None:
+        """See that the hold runs another job on all its nodes, and release them."""
+        if self._hold.running.process.poll() is None:
+            self._hold.running.wait_for_output("holding")
+            told = self._hold.tell("tell.py")
+            assert len(told) == SLOTS * len(self.hosts), told
+            self._hold.release()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._hold.__exit__(*error)
+
+
+class DetachedJob(PlayedJob):
+    """A job whose terminal has been killed; `dsrun-job wait` says how it ends."""
+
+    def _start(self) -> Running:
+        script = (self.folder / "train.py").read_text()
+        self._terminal = Terminal(self.cluster, self.folder, {})
+        (self.folder / "train.py").write_text(script)
+        self._job = self._terminal.start(*self._where, *self._options)
+        argv = [sys.executable, str(CHECKOUT / "bin" / "dsrun-job"), "wait", self._job]
+        env = {"XDG_STATE_HOME": str(self.folder / "state")}
+        process = self.cluster.login.popen(argv, env=env, cwd=self.folder, text=False)
+        return Running(process)
+
+    def runner(self) -> int:
+        """The process of dsrun."""
+        return int(self._terminal.running()["pid"])
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._terminal.job("kill", self._job, "--now")
+
+
+FORMS: dict[str, type[PlayedJob]] = {
+    "plain": PlayedJob,
+    "engine": EngineJob,
+    "slurm": SlurmJob,
+    "container": ContainerJob,
+    "elastic": ElasticJob,
+    "roles": RolesJob,
+    "hold": HeldJob,
+    "detached": DetachedJob,
+}
+"""The kinds of jobs of `rows.WAYS`."""
+
+
+class Stage:
+    """The virtual hosts on which rows are played, each kind up from its first use on."""
+
+    def __init__(self, shared: list[Path]) -> None:
+        self._stack = ExitStack()
+        self._shared = shared
+        self._clusters: dict[str, Cluster] = {}
+        self._slurm: Slurm | None = None
+
+    def job(self, row: Row, folder: Path) -> PlayedJob:
+        """The job of a row, not yet started."""
+        form = WAYS[row.way].form
+        kind = form if form in {"slurm", "container"} else "plain"
+        if kind not in self._clusters:
+            self._clusters[kind] = self._stack.enter_context(Cluster(2, shared=self._shared))
+            self._prepare(kind, self._clusters[kind])
+        job = FORMS[form](row, self._clusters[kind], folder)
+        job.slurm = self._slurm if kind == "slurm" else None
+        return job
+
+    def _prepare(self, kind: str, cluster: Cluster) -> None:
+        if kind == "slurm":
+            self._slurm = self._stack.enter_context(Slurm(cluster))
+        if kind == "container":
+            contained.podman([cluster])
+
+    def close(self) -> None:
+        """End all hosts."""
+        self._stack.close()
+
+
+def lacking(way: str) -> str:
+    """Why jobs cannot be started this way on this machine; "" if they can."""
+    missing = [one for one in WAYS[way].programs if shutil.which(one) is None]
+    return f"not installed here: {', '.join(missing)}" if missing else ""
+
+
