@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from ..support.limits import wait_for
 from .reaching import HELLO, LOST, PAUSE, UNUSABLE, find, gone, on, remote, script, workers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .command import Dsrun, Running
     from .hosts import Cluster, Process
 
@@ -54,6 +53,20 @@ def test_a_killed_ssh_client_ends_the_job(cluster: Cluster, dsrun: Dsrun, tmp_pa
     gone(cluster, path, "n2")
     assert (ended.returncode, workers(cluster, path)) == (LOST, [])
     assert re.search("^dsrun: lost n2 after .*1 other rank stopped$", ended.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize("launcher", ["openssh", "pdsh"])
+def test_a_stopped_ssh_client_does_not_outlive_the_job(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    """SIGTERM alone ends it only once somebody lets it go on."""
+    running = start_waiting(dsrun, script(tmp_path, PAUSE), launcher)
+    client = find(cluster, "login", lambda p: p.argv[0] == "ssh" and "n2" in p.argv)
+    os.kill(client, signal.SIGSTOP)
+    running.process.send_signal(signal.SIGINT)
+    running.process.send_signal(signal.SIGINT)
+    running.wait()
+    wait_for(lambda: not Path(f"/proc/{client}").exists(), "the end of the client", 20)
 
 
 @pytest.mark.parametrize("launcher", ["ssh", "openssh"])

@@ -38,6 +38,7 @@ UP = 60.0
 """Seconds until a job is up."""
 
 WORKER = """
+import contextlib
 step = 0
 see, ready = os.pipe()
 child = os.fork()
@@ -51,25 +52,23 @@ if child == 0:
 os.read(see, 1)
 if "plain" not in sys.argv:
     hear("SIGTERM", "SIGINT", "SIGHUP", then=None if "deaf" in sys.argv else 0)
-where = "step-" + os.environ["DSRUN_JOB_ID"]
-where = f"{folder}/{where}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}-"
-steps = [f"{where}{one}" for one in range(int(os.environ["WORLD_SIZE"]))]
+place = f"{folder}/{os.environ['DSRUN_JOB_ID']}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+pipes = [f"{place}-{one}" for one in range(int(os.environ["WORLD_SIZE"]))]
+for path in pipes:
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(path)
+ends = [os.open(path, os.O_RDWR) for path in pipes]
 say("is up", os.getpid())
-
-def goes():
-    return os.path.exists(f"{folder}/go")
-
-def reached(path):
-    return os.path.exists(path) and os.path.getsize(path) >= step
-
-with open(steps[rank], "ab", buffering=0) as mine:
-    while not goes():
-        step += 1
-        print("line", step, flush=True)
-        mine.write(b".")
-        while not goes() and not all(map(reached, steps)):
-            time.sleep(0.01)
-        time.sleep(0.05)
+while not step or not os.path.exists(f"{folder}/go"):
+    step += 1
+    print("line", step, flush=True)
+    for end in ends:
+        os.write(end, b".")
+    for _ in ends:
+        os.read(ends[rank], 1)
+    time.sleep(0.05)
+for end in ends:
+    os.write(end, b"." * 100)
 os.kill(child, signal.SIGKILL)
 print("done", step, flush=True)
 """
@@ -95,7 +94,7 @@ on_failure = "restart"
 [[role]]
 name = "trainer"
 hosts = ["n2"]
-script = "./train.py"
+script = "{script}"
 after = ["server"]
 ends = "job"
 """
@@ -159,7 +158,7 @@ class PlayedJob(Job):
         if self.row.phase == "starting":
             self._wait(lambda: all((self.folder / f"checks-{n}").exists() for n in self.hosts))
             return
-        self._wait(lambda: self.times_up() == 1)
+        self._wait(lambda: self.times_up(self.size) == 1)
         if self.row.phase == "stopping":
             os.kill(self.runner(), signal.SIGTERM)
             self._wait(lambda: all("SIGTERM" in self.heard(rank) for rank in range(self.size)))
@@ -173,9 +172,9 @@ class PlayedJob(Job):
         """All that this rank has said."""
         return super().words(rank) if (self.folder / f"said-{rank}").exists() else []
 
-    def times_up(self) -> int:
-        """How often all workers have come up."""
-        ups = [[one for one in self.words(rank) if "is up" in one] for rank in range(self.size)]
+    def times_up(self, size: int) -> int:
+        """How often the first workers have come up."""
+        ups = [[one for one in self.words(rank) if "is up" in one] for rank in range(size)]
         return min(map(len, ups))
 
     def finish(self) -> None:
@@ -291,8 +290,8 @@ class ElasticJob(PlayedJob):
     def finish(self) -> None:
         """Wait for the next round, unless nothing was lost, and let the workers end well."""
         if self.row.promise.does.startswith("starts"):
-            self._wait(lambda: len([one for one in self.words(0) if "is up" in one]) == 2)
-            self._again = time.monotonic() - self.struck
+            lost = 0 if self.row.fault.startswith("worker") else SLOTS
+            self._wait(lambda: self.times_up(self.size - lost) == 2)
         super().finish()
 
 
@@ -302,7 +301,7 @@ class RolesJob(PlayedJob):
     def __init__(self, row: Row, cluster: Cluster, folder: Path) -> None:
         super().__init__(row, cluster, folder)
         self.size = SLOTS
-        (folder / "roles.toml").write_text(ROLES)
+        (folder / "roles.toml").write_text(ROLES.format(script=folder / "train.py"))
         self._argv = [*self._argv[:-1], "--roles", str(folder / "roles.toml")]
 
     def server(self) -> int:
@@ -340,9 +339,7 @@ class HeldJob(PlayedJob):
     def release(self) -> None:
         """See that the hold runs another job on all its nodes, and release them."""
         if self._hold.running.process.poll() is None:
-            self._hold.running.wait_for_output("holding")
-            told = self._hold.tell("tell.py")
-            assert len(told) == SLOTS * len(self.hosts), told
+            wait_for(lambda: len(self._hold.tell("tell.py")) == self.size, "all nodes again", UP)
             self._hold.release()
 
     def __exit__(self, *error: object) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .played import Stage
     from .rows import Row
 
-LONGER = 30.0
+LONGER = 15.0
 """Seconds beyond the bound for which a row may be late; after that, it has not ended at all."""
 
 SPREAD = 0.5
@@ -101,7 +101,7 @@ def _seen(job: PlayedJob, moment: float) -> Seen:
             job.finish()
         code = _ended(job, limit)
         if not fault.veiled:
-            _clean(job, limit)
+            _clean(job, limit, "sshd: ")
         seconds = time.monotonic() - job.struck
         healing.close()
         left = _clean(job, limit)
@@ -117,12 +117,19 @@ def _ended(job: PlayedJob, limit: float) -> int | None:
     return None
 
 
-def _clean(job: PlayedJob, limit: float) -> tuple[str, ...]:
-    """Wait until nothing is left; return what still is."""
+def _clean(job: PlayedJob, limit: float, but: str = "\0") -> tuple[str, ...]:
+    """Wait until nothing is left but what has these words; return what still is.
+
+    While a cable is cut, sshd waits for the other end of its connection.
+    """
+
+    def left() -> tuple[str, ...]:
+        return tuple(one for one in job.left() if but not in one)
+
     with suppress(TimeoutError):
-        wait_for(lambda: not job.left(), "clean", limit)
+        wait_for(lambda: not left(), "clean", limit)
         return ()
-    return tuple(job.left())
+    return left()
 
 
 def _report(job: PlayedJob) -> dict[str, object]:

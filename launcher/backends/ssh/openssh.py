@@ -118,7 +118,7 @@ class OpenSSH:
         if self._turns is not None:
             self._turns.cancel()
         for child in self._children.values():
-            child.send_signal(signal.SIGTERM)
+            _stop(child)
 
     def read_config(self, hosts: Sequence[Host]) -> None:
         """Read which options must come before the user's own for each host.
@@ -134,7 +134,7 @@ class OpenSSH:
         """Stop the client of a lost session: its host may never end it."""
         former = self._children.pop(rank, None)
         if former is not None:
-            former.send_signal(signal.SIGTERM)
+            _stop(former)
 
     def _cause(self, code: int, errors: str, stream: SessionStream, node: Node) -> str:
         tried = causes.attempt(node.host, self._settings.python)
@@ -166,6 +166,12 @@ class OpenSSH:
         self._children[node.rank] = child
         stream = SessionStream(child.stdout, child.stdin, held=bool(self._settings.container))
         emit(SessionStarted(node.rank, stream))
+
+
+def _stop(child: Child) -> None:
+    """Stop a client, also one that SIGSTOP has suspended."""
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        child.send_signal(number)
 
 
 def _hosts(nodes: Sequence[Node]) -> list[Host]:

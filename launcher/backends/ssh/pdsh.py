@@ -181,9 +181,10 @@ class _Run:
         start.emit(SessionsBegun(tuple(self._open)))
 
     def close(self) -> None:
-        """End pdsh and the clients it has started."""
-        signal_all(self._child.open_children(), signal.SIGTERM)
-        self._child.send_signal(signal.SIGTERM)
+        """End pdsh and the clients it has started, also those that SIGSTOP has suspended."""
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            signal_all(self._child.open_children(), number)
+            self._child.send_signal(number)
 
     def release(self, ranks: Collection[int]) -> None:
         """Leave these nodes to another run; stop pdsh if it has no others.
