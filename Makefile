@@ -7,6 +7,7 @@ SOAK ?= 100
 FAULTS ?= 100
 SEEDS ?= 10000
 SEED ?= 1
+HOURS ?= 1
 REPORT ?= gpu-report
 BASE ?= main
 VENV := .venv
@@ -23,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 PREPARE = @$(MAKE) --no-print-directory --jobs 2 --output-sync lint check engines $(BYTECODE)
 
-.PHONY: demo test test-ci test-all test-near test-python fast faults simulate soak gpu release lint check docs
+.PHONY: demo test test-ci test-all test-near test-python fast faults simulate promises soak gpu release lint check docs
 .PHONY: setup system browser recipes programs engines clean
 
 ## Run a real training on this machine, and on virtual hosts if possible.
@@ -68,6 +69,11 @@ faults: setup
 ## Play simulated worlds: whole jobs with faults, in virtual time, by seed.
 simulate: setup
 	$(BIN)/python -m tests.simulation --seeds 0-$$(($(SEEDS) - 1)) --jobs 2
+
+## Hurt jobs on virtual hosts for HOURS=1, and write docs/promises-seen.md from what was seen.
+promises: setup
+	$(BIN)/python -m tests.promises --hours $(HOURS)
+	$(BIN)/python -m docs.generate
 
 ## Try dsrun on this machine's NVIDIA GPU for at most 8 minutes; PYTHON must have torch.
 gpu:

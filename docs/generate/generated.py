@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import bugs, completion, manual, options, schemas
+from . import bugs, completion, manual, options, promises_seen, schemas
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 """The checkout."""
 
-GENERATORS: tuple[ModuleType, ...] = (manual, completion, options, schemas, bugs)
+GENERATORS: tuple[ModuleType, ...] = (
+    *(manual, completion, options, schemas),
+    *(bugs, promises_seen),
+)
 
 
 def generated() -> dict[str, str]:

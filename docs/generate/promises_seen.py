@@ -7,9 +7,8 @@ import re
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tests.promises.faults import FAULTS
 from tests.promises.figures import FILE, read
-from tests.promises.rows import GRACE, HANG, PHASES, ROWS, SILENCE, WAYS
+from tests.promises.rows import FAULTS, GRACE, PHASES, ROWS, SILENCE, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,37 +21,40 @@ HEAD = """\
 
 # Promises seen
 
-What dsrun does when something fails, and how often it was seen to do so: {trials} trials of {rows} rows, each a
-fault, a phase of the job and a way to start it. [promises.md](promises.md) has a command that plays some of these
-faults on your own hosts.
+What dsrun does when something fails, and how often it was seen to do so: {trials} trials of
+{rows} rows, each a fault, a phase of the job and a way to start it. [promises.md](promises.md)
+has a command that plays some of these faults on your own hosts.
 
     make promises HOURS=1
     .venv/bin/python -m tests.promises --rows launcher-sigkill,slurm
 
-`make promises` (as root) plays rows for so many hours, those of which least is known first, and adds each trial to
-[promises.json](promises.json); `python -m docs.generate` then writes this page. The second command plays the rows
-whose names have all these words.
+`make promises` (as root) plays rows for so many hours, those of which least is known first, and
+adds each trial to [promises.json](promises.json); `python -m docs.generate` then writes this
+page. The second command plays the rows whose names have all these words.
 
 ## How it was seen
 
-* **Jobs.** Two workers on each of two hosts, `n1` and `n2`, with `--heartbeat_timeout {silence:g}` and
-  `--grace {grace:g}`. The ranks go from step to step together, print a line in each, and have a child in a session
-  of its own that ignores SIGTERM. A fault comes at a random moment within half a second, by the number of the trial.
-  It concerns `n2` or its last rank, unless the row says otherwise.
-* **Kept** means: the exit code, the words on standard error and the report's `cause` are those of the row; no line
-  of a rank is missing before its last one; and within the bound dsrun has ended, and no process, listening port,
-  file or container of the job is left on any host. The bound counts from the fault; if the job goes on, from the
-  moment when the workers may end.
-* **Below x %** is the upper bound of the rate of failures, with 95 % confidence (Clopper and Pearson): without a
-  failure in 5 trials 46 %, in 20 trials 14 %.
-* **False alarms** are those of the same job without the fault: whether it failed, or its report has a failure, a
-  loss or a hang.
-* **dsrun**: `launcher/` and `accelerator/` of the git trees `{tree}`, from {first} to {last} (UTC). A row that was
-  last seen on another tree names it.
+* **Jobs.** Two workers on each of two hosts, `n1` and `n2`, with `--heartbeat_timeout
+  {silence:g}` and `--grace {grace:g}`. The ranks go from step to step together, print a line in
+  each, and have a child in a session of its own that ignores SIGTERM. A fault comes at a random
+  moment within half a second, by the number of the trial. It concerns `n2` or its last rank,
+  unless the row says otherwise.
+* **Kept** means: the exit code, the words on standard error and the report's `cause` are those
+  of the row; no line of a rank is missing before its last one; and within the bound dsrun has
+  ended, and no process, listening port, file or container of the job is left on any host. The
+  bound counts from the fault; if the job goes on as it was, from the moment when the workers may
+  end. What is left while a host is off or frozen is looked for once it is back.
+* **Below x %** is the upper bound of the rate of failures, with 95 % confidence (Clopper and
+  Pearson): without a failure in 5 trials 46 %, in 20 trials 14 %.
+* **False alarms** are those of the same job without the fault: whether it failed, or its report
+  has a failure, a loss or a hang.
+* **dsrun**: `launcher/` and `accelerator/` of the git trees `{tree}`,
+  from {first} to {last} (UTC). A row that was last seen on another tree names it.
 * **Machine**: {machine}.
 
-What these figures do not cover: no GPU, no RDMA; hosts are namespaces of one machine with few cores, which share a
-kernel, a clock and a disk; two hosts, not thousands. The seconds are those of a busy machine.
+What these figures do not cover: no GPU, no RDMA; hosts are namespaces of one machine with few
+cores, which share a kernel, a clock and a disk; two hosts, not thousands. The seconds are those
+of a busy machine.
 """
 
 WAYS_HEAD = """\
@@ -77,12 +79,12 @@ def page() -> str:
     """Return the page."""
     seen = {name: one for name, one in read().items() if name in ROWS}
     parts = [_head(seen), WAYS_HEAD + "".join(_ways()), _broken(seen)]
-    for phase, words in PHASES.items():
+    for phase, (title, words) in PHASES.items():
         rows = [row for row in ROWS.values() if row.phase == phase and row.name in seen]
         if rows:
             tree = _tree(seen)
             lines = "".join(_line(row, seen, tree) for row in rows)
-            parts.append(f"## Faults {words}\n\n{TABLE_HEAD}{lines}")
+            parts.append(f"## {title}\n\n{words}\n\n{TABLE_HEAD}{lines}")
     return "\n".join([*parts, _unseen(seen)])
 
 
@@ -117,7 +119,7 @@ def _broken(seen: Mapping[str, Figures]) -> str:
     if not rows:
         return "## What did not hold\n\nNothing: each promise was kept in each trial.\n"
     lines = [
-        f"* {FAULTS[row.fault].what}, {row.phase}, {row.way}: {one.failures} of {len(one.tries)};"
+        f"* {FAULTS[row.fault]}, {row.phase}, {row.way}: {one.failures} of {len(one.tries)};"
         f" the last time: {_plain(next(t for t in reversed(one.tries) if t.why).why[0])}\n"
         for row, one in rows
     ]
@@ -129,7 +131,7 @@ def _line(row: Row, seen: Mapping[str, Figures], tree: str) -> str:
     seconds = [trial.seconds for trial in one.tries if not trial.why]
     kept, tries = len(seconds), len(one.tries)
     cells = [
-        FAULTS[row.fault].what,
+        FAULTS[row.fault],
         row.way if one.tree == tree else f"{row.way} (`{one.tree}`)",
         promise.does,
         str(promise.code),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..cluster.cable import cable_to
-from ..cluster.machines import lines
 from ..cluster.test_concurrency import beside, holder
 from ..support.limits import wait_for
 from .rows import LOGS, SILENCE
@@ -29,27 +27,13 @@ A_WHILE = 2.0
 """Seconds for which a job goes on after a fault that must not end it."""
 
 
-class Fault(NamedTuple):
-    """A fault.
-
-    Attributes:
-        what: it, in words.
-        strike: a context manager: the fault at its begin, and at its end the hosts are whole again.
-        veiled: whether nobody can tell what is left on the hosts before that.
-    """
-
-    what: str
-    strike: Strike
-    veiled: bool = False
-
-
 def _signal(number: int, *which: Callable[[PlayedJob], int]) -> Strike:
     """Send a signal to processes, at one instant if it is SIGKILL."""
 
     @contextmanager
     def strike(job: PlayedJob) -> Iterator[None]:
         pids = [one(job) for one in which]
-        for each in ([STOP, KILL] if number == KILL and len(pids) > 1 else [number]):
+        for each in [STOP, KILL] if number == KILL and len(pids) > 1 else [number]:
             for pid in pids:
                 os.kill(pid, each)
         yield
@@ -114,6 +98,14 @@ def _stop_runner(job: PlayedJob) -> Iterator[None]:
 def _stop_guard(job: PlayedJob) -> Iterator[None]:
     os.kill(job.guard(), STOP)
     time.sleep(2 * SILENCE)
+    yield
+
+
+@contextmanager
+def _stop_client(job: PlayedJob) -> Iterator[None]:
+    os.kill(job.client(), STOP)
+    if job.row.promise.goes_on:
+        time.sleep(2 * SILENCE)
     yield
 
 
@@ -243,59 +235,53 @@ def _slurm(*words: str, healing: tuple[str, ...] = ()) -> Strike:
 
 _NODE = ("scontrol", "update", "NodeName=n2")
 
-FAULTS: dict[str, Fault] = {
-    "none": Fault("none", _nothing),
-    "none-watched": Fault("none, with --hang_timeout", _nothing),
-    "worker-sigkill": Fault("a rank is killed (SIGKILL)", _signal(KILL, _worker)),
-    "worker-sigterm": Fault("a rank gets SIGTERM from outside", _signal(TERM, _worker)),
-    "worker-hangs": Fault("a rank stops (SIGSTOP), with --hang_timeout", _signal(STOP, _worker)),
-    "two-workers-sigkill": Fault(
-        "two ranks are killed at once", _signal(KILL, _worker, _other_worker)
-    ),
-    "dsrun-sigkill": Fault("dsrun is killed (SIGKILL)", _signal(KILL, _runner)),
-    "dsrun-sigterm": Fault("dsrun gets SIGTERM", _signal(TERM, _runner)),
-    "dsrun-sigint": Fault("dsrun gets SIGINT", _signal(INT, _runner)),
-    "dsrun-sigstop": Fault("dsrun stops (SIGSTOP)", _stop_runner),
-    "launcher-sigkill": Fault("a node launcher is killed", _signal(KILL, _launcher)),
-    "launcher-sigterm": Fault("a node launcher gets SIGTERM", _signal(TERM, _launcher)),
-    "launcher-sigstop": Fault("a node launcher stops (SIGSTOP)", _signal(STOP, _launcher)),
-    "guard-sigkill": Fault("a guard is killed", _signal(KILL, _guard)),
-    "guard-sigterm": Fault("a guard gets SIGTERM", _signal(TERM, _guard)),
-    "guard-sigstop": Fault("a guard stops (SIGSTOP)", _stop_guard),
-    "client-sigkill": Fault("the ssh client, or engine, is killed", _signal(KILL, _client)),
-    "client-sigstop": Fault("the ssh client stops (SIGSTOP)", _signal(STOP, _client)),
-    "session-sigkill": Fault("sshd's process for the session is killed", _signal(KILL, _session)),
-    "hold-sigkill": Fault("dsrun-hold is killed", _signal(KILL, _hold)),
-    "server-sigkill": Fault("a server that may restart is killed", _signal(KILL, _server)),
-    "dsrun-launcher-sigkill": Fault(
-        "dsrun and a node launcher are killed at once", _signal(KILL, _runner, _launcher)
-    ),
-    "dsrun-client-sigkill": Fault(
-        "dsrun and its client, or engine, are killed at once", _signal(KILL, _runner, _client)
-    ),
-    "guard-launcher-sigkill": Fault(
-        "a guard and its node launcher are killed at once", _signal(KILL, _guard, _launcher)
-    ),
-    "power": Fault("a host loses its power", _power, veiled=True),
-    "off": Fault("a host is off", _power, veiled=True),
-    "frozen": Fault("all processes of a host stop (SIGSTOP)", _freeze, veiled=True),
-    "cut": Fault("the cable of a host is cut", _cut),
-    "cut-login": Fault("the cable of dsrun's machine is cut", _cut_login),
-    "cut-out": Fault("what a host sends is lost", _one_way(0)),
-    "cut-in": Fault("what is sent to a host is lost", _one_way(1)),
-    "heals": Fault(f"a cable is cut for {SILENCE / 3:g} s", _heals),
-    "slow": Fault("packets to and from a host take 0.3 s", _bad_cable(0.3, 0.0)),
-    "lossy": Fault("a tenth of the packets to and from a host is lost", _bad_cable(0.0, 0.1)),
-    "reader-gone": Fault("the reader of the output goes away", _reader),
-    "log-disk-full": Fault("the disk of the log files is full", _small(LOGS, "rw")),
-    "drain": Fault("Slurm drains a node", _slurm(*_NODE, "State=DRAIN", "Reason=test",
-        healing=(*_NODE, "State=RESUME"))),
-    "scancel": Fault("the Slurm job is cancelled", _slurm("scancel", "{}")),
-    "sshd-down": Fault("nothing listens on a host's ssh port", _sshd(Port="2222")),
-    "no-key": Fault("a host refuses the key", _sshd(AuthorizedKeysFile="/dev/null")),
-    "port-taken": Fault("a program has the master port", _port),
-    "tmp-full": Fault("/tmp of a host is full", _small("/tmp", "rw")),
-    "tmp-read-only": Fault("/tmp of a host is read-only", _small("/tmp", "ro")),
-    "shm-full": Fault("/dev/shm of a host is full", _small("/dev/shm", "rw")),
+STRIKES: dict[str, Strike] = {
+    "none": _nothing,
+    "none-watched": _nothing,
+    "worker-sigkill": _signal(KILL, _worker),
+    "worker-sigterm": _signal(TERM, _worker),
+    "worker-hangs": _signal(STOP, _worker),
+    "two-workers-sigkill": _signal(KILL, _worker, _other_worker),
+    "dsrun-sigkill": _signal(KILL, _runner),
+    "dsrun-sigterm": _signal(TERM, _runner),
+    "dsrun-sigint": _signal(INT, _runner),
+    "dsrun-sigstop": _stop_runner,
+    "launcher-sigkill": _signal(KILL, _launcher),
+    "launcher-sigterm": _signal(TERM, _launcher),
+    "launcher-sigstop": _signal(STOP, _launcher),
+    "guard-sigkill": _signal(KILL, _guard),
+    "guard-sigterm": _signal(TERM, _guard),
+    "guard-sigstop": _stop_guard,
+    "client-sigkill": _signal(KILL, _client),
+    "client-sigstop": _stop_client,
+    "session-sigkill": _signal(KILL, _session),
+    "hold-sigkill": _signal(KILL, _hold),
+    "server-sigkill": _signal(KILL, _server),
+    "dsrun-launcher-sigkill": _signal(KILL, _runner, _launcher),
+    "dsrun-client-sigkill": _signal(KILL, _runner, _client),
+    "guard-launcher-sigkill": _signal(KILL, _guard, _launcher),
+    "power": _power,
+    "off": _power,
+    "frozen": _freeze,
+    "cut": _cut,
+    "cut-login": _cut_login,
+    "cut-out": _one_way(0),
+    "cut-in": _one_way(1),
+    "heals": _heals,
+    "slow": _bad_cable(0.3, 0.0),
+    "lossy": _bad_cable(0.0, 0.1),
+    "reader-gone": _reader,
+    "log-disk-full": _small(LOGS, "rw"),
+    "drain": _slurm(*_NODE, "State=DRAIN", "Reason=test", healing=(*_NODE, "State=RESUME")),
+    "scancel": _slurm("scancel", "{}"),
+    "sshd-down": _sshd(Port="2222"),
+    "no-key": _sshd(AuthorizedKeysFile="/dev/null"),
+    "port-taken": _port,
+    "tmp-full": _small("/tmp", "rw"),
+    "tmp-read-only": _small("/tmp", "ro"),
+    "shm-full": _small("/dev/shm", "rw"),
 }
-"""By name."""
+"""For each of `rows.FAULTS` what begins it and, at the end of the block, heals the hosts."""
+
+VEILED = {"power", "off", "frozen"}
+"""Faults before whose end nobody can tell what is left on the hosts."""

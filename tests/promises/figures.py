@@ -7,7 +7,6 @@ played. The first trial on another tree replaces them.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from math import comb
 from pathlib import Path
@@ -126,4 +125,4 @@ def write(rows: Mapping[str, Figures], machine: Mapping[str, str], path: Path = 
     }
     new = path.with_suffix(".new")
     new.write_text(json.dumps(value, indent=1) + "\n")
-    os.replace(new, path)
+    new.replace(path)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +15,11 @@ from ..cluster import contained
 from ..cluster.command import CHECKOUT, Running
 from ..cluster.held import Held
 from ..cluster.hosts import Cluster
-from ..cluster.jobs import HEAD, Job, parent
+from ..cluster.jobs import Job, parent
 from ..cluster.slurm import Slurm
 from ..cluster.test_detached import Terminal
-from ..cluster.traces import Traces
 from ..support.limits import wait_for
-from .rows import OPTIONS, WAYS
+from .rows import AGAIN, OPTIONS, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,10 +286,11 @@ class ElasticJob(PlayedJob):
 
     def finish(self) -> None:
         """Wait for the next round, unless nothing was lost, and let the workers end well."""
-        if self.row.promise.does.startswith("starts"):
-            lost = 0 if self.row.fault.startswith("worker") else SLOTS
-            self._wait(lambda: self.times_up(self.size - lost) == 2)
-        super().finish()
+        if self.row.promise is not AGAIN:
+            return super().finish()
+        lost = 0 if self.row.fault.startswith("worker") else SLOTS
+        self._wait(lambda: self.times_up(self.size - lost) == 2)
+        return self.go()
 
 
 class RolesJob(PlayedJob):
@@ -417,5 +415,3 @@ def lacking(way: str) -> str:
     """Why jobs cannot be started this way on this machine; "" if they can."""
     missing = [one for one in WAYS[way].programs if shutil.which(one) is None]
     return f"not installed here: {', '.join(missing)}" if missing else ""
-
-

@@ -32,11 +32,70 @@ LOGS = "/tmp/dsrun-promised-logs"
 """A folder for log files; each host has its own `/tmp`."""
 
 PHASES = {
-    "before": "before dsrun starts",
-    "starting": "while `--health_command` runs on all nodes: no worker has started",
-    "running": "all ranks run, in lockstep, and print lines",
-    "stopping": "dsrun has got SIGTERM, which all ranks ignore",
+    "before": ("Before the start", "The fault is there before dsrun is started."),
+    "starting": (
+        "During the start",
+        "Node launchers run `--health_command` on all nodes; no worker has started.",
+    ),
+    "running": (
+        "While the job runs",
+        "All ranks are up, and go from step to step together.",
+    ),
+    "stopping": (
+        "During the end",
+        "dsrun has got SIGTERM; all ranks have heard it, and ignore it.",
+    ),
 }
+"""The title of a phase, and what it is."""
+
+
+FAULTS = {
+    "none": "none",
+    "none-watched": "none, with --hang_timeout",
+    "worker-sigkill": "a rank is killed (SIGKILL)",
+    "worker-sigterm": "a rank gets SIGTERM from outside",
+    "worker-hangs": "a rank stops (SIGSTOP), with --hang_timeout",
+    "two-workers-sigkill": "two ranks are killed at once",
+    "dsrun-sigkill": "dsrun is killed (SIGKILL)",
+    "dsrun-sigterm": "dsrun gets SIGTERM",
+    "dsrun-sigint": "dsrun gets SIGINT",
+    "dsrun-sigstop": "dsrun stops (SIGSTOP)",
+    "launcher-sigkill": "a node launcher is killed",
+    "launcher-sigterm": "a node launcher gets SIGTERM",
+    "launcher-sigstop": "a node launcher stops (SIGSTOP)",
+    "guard-sigkill": "a guard is killed",
+    "guard-sigterm": "a guard gets SIGTERM",
+    "guard-sigstop": "a guard stops (SIGSTOP)",
+    "client-sigkill": "the ssh client, or engine, is killed",
+    "client-sigstop": "the ssh client, or engine, stops (SIGSTOP)",
+    "session-sigkill": "sshd's process for the session is killed",
+    "hold-sigkill": "dsrun-hold is killed",
+    "server-sigkill": "a server that may restart is killed",
+    "dsrun-launcher-sigkill": "dsrun and a node launcher are killed at once",
+    "dsrun-client-sigkill": "dsrun and its client, or engine, are killed at once",
+    "guard-launcher-sigkill": "a guard and its node launcher are killed at once",
+    "power": "a host loses its power",
+    "off": "a host is off",
+    "frozen": "all processes of a host stop (SIGSTOP)",
+    "cut": "the cable of a host is cut",
+    "cut-login": "the cable of dsrun's machine is cut",
+    "cut-out": "what a host sends is lost",
+    "cut-in": "what is sent to a host is lost",
+    "heals": f"a cable is cut for {SILENCE / 3:g} s",
+    "slow": "packets to and from a host take 0.3 s",
+    "lossy": "a tenth of the packets to and from a host is lost",
+    "reader-gone": "the reader of the output goes away",
+    "log-disk-full": "the disk of the log files is full",
+    "drain": "Slurm drains a node",
+    "scancel": "the Slurm job is cancelled",
+    "sshd-down": "nothing listens on a host's ssh port",
+    "no-key": "a host refuses the key",
+    "port-taken": "a program has the master port",
+    "tmp-full": "/tmp of a host is full",
+    "tmp-read-only": "/tmp of a host is read-only",
+    "shm-full": "/dev/shm of a host is full",
+}
+"""What happens, in words."""
 
 
 class Way(NamedTuple):
@@ -112,7 +171,7 @@ class Row(NamedTuple):
     """One row.
 
     Attributes:
-        fault: a name in `faults.FAULTS`.
+        fault: a name in `FAULTS`.
         phase: a name in `PHASES`.
         way: a name in `WAYS`.
         promise: what must be seen.
@@ -145,7 +204,8 @@ def _stops(code: int, says: str, cause: str, within: float = SOON) -> Promise:
 
 _DONE = Promise("nothing: the job ends well", 0, cause="none", goes_on=True)
 _ON = Promise("goes on", 0, cause="none", goes_on=True)
-_AGAIN = Promise("starts the workers again", 0, cause="none", goes_on=True)
+AGAIN = Promise("starts the workers again", 0, cause="none", within=SILENT, goes_on=True)
+"""Of elastic jobs: the seconds until they are up again count, too."""
 _LOST = _stops(75, "lost n2 ", "lost")
 _LOST_ALL = _stops(75, "lost ", "lost")
 _MISSED = _LOST._replace(within=SILENT)
@@ -178,12 +238,12 @@ TABLE: tuple[tuple[str, str, tuple[str, ...], Promise], ...] = (
     ("none-watched", "running", ("ssh", "openmpi", "container"), _DONE),
     # Every process of the chain, killed.
     ("worker-sigkill", "running", (*CHAIN, "roles", "hold", "detached"), _KILLED),
-    ("worker-sigkill", "running", ("elastic",), _AGAIN),
+    ("worker-sigkill", "running", ("elastic",), AGAIN),
     ("dsrun-sigkill", "running", (*CHAIN, "elastic", "roles", "hold"), _DEAD),
     ("launcher-sigkill", "running", (*CHAIN, "roles", "hold", "detached"), _LOST),
-    ("launcher-sigkill", "running", ("elastic",), _AGAIN),
+    ("launcher-sigkill", "running", ("elastic",), AGAIN),
     ("guard-sigkill", "running", (*CHAIN, "roles", "hold"), _LOST),
-    ("guard-sigkill", "running", ("elastic",), _AGAIN),
+    ("guard-sigkill", "running", ("elastic",), AGAIN),
     ("client-sigkill", "running", ("ssh", "openssh", "container"), _LOST),
     ("client-sigkill", "running", ("slurm", "openmpi", "mpich"), _LOST_ALL),
     ("client-sigkill", "running", ("pdsh",), _ON),
@@ -200,7 +260,8 @@ TABLE: tuple[tuple[str, str, tuple[str, ...], Promise], ...] = (
     ("dsrun-sigstop", "running", KINDS, _LOST_ALL._replace(within=SILENT, says="", cause="")),
     ("launcher-sigstop", "running", (*KINDS, "slurm", "container"), _MISSED),
     ("guard-sigstop", "running", KINDS, _ON),
-    ("client-sigstop", "running", ("ssh", "openssh"), _MISSED),
+    ("client-sigstop", "running", ("ssh", "openssh", "container"), _MISSED),
+    ("client-sigstop", "running", ("pdsh", "slurm", "openmpi", "mpich"), _ON),
     ("worker-hangs", "running", ("ssh", "openmpi", "container"), _HUNG),
     # In pairs, at one instant.
     ("dsrun-launcher-sigkill", "running", KINDS, _DEAD),
@@ -209,7 +270,7 @@ TABLE: tuple[tuple[str, str, tuple[str, ...], Promise], ...] = (
     ("two-workers-sigkill", "running", KINDS, _KILLED._replace(says="was killed by SIGKILL")),
     # Hosts.
     ("power", "running", (*KINDS, "slurm", "roles", "hold", "detached"), _MISSED),
-    ("power", "running", ("elastic",), _AGAIN),
+    ("power", "running", ("elastic",), AGAIN),
     ("frozen", "running", KINDS, _MISSED),
     ("cut", "running", (*KINDS, "container"), _MISSED),
     ("cut-login", "running", ("ssh", "pdsh"), _LOST_ALL._replace(within=SILENT)),

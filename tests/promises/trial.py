@@ -11,8 +11,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..support.limits import wait_for
-from .faults import FAULTS
+from .faults import STRIKES, VEILED
 from .played import HeldJob, PlayedJob
+from .rows import AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,21 +87,21 @@ def play(row: Row, stage: Stage, folder: Path, seed: int) -> Trial:
 
 
 def _seen(job: PlayedJob, moment: float) -> Seen:
-    fault, limit = FAULTS[job.row.fault], job.row.promise.within + LONGER
+    strike, limit = STRIKES[job.row.fault], job.row.promise.within + LONGER
     with ExitStack() as healing, ExitStack() as running:
         if job.row.phase == "before":
-            healing.enter_context(fault.strike(job))
+            healing.enter_context(strike(job))
             job.mark()
             running.enter_context(job)
         else:
             running.enter_context(job)
             time.sleep(moment)
             job.mark()
-            healing.enter_context(fault.strike(job))
+            healing.enter_context(strike(job))
         if job.row.promise.goes_on:
             job.finish()
         code = _ended(job, limit)
-        if not fault.veiled:
+        if job.row.fault not in VEILED:
             _clean(job, limit, "sshd: ")
         seconds = time.monotonic() - job.struck
         healing.close()
@@ -152,9 +153,12 @@ def problems(row: Row, seen: Seen, code: int | None) -> Iterator[str]:
     if promise.cause and code is not None and seen.report.get("cause") != promise.cause:
         yield f"the report has the cause {seen.report.get('cause')!r}, not {promise.cause!r}"
     if row.fault.startswith("none"):
-        yield from (f"a false alarm: the report has {one}" for one in ALARMS if seen.report.get(one))
+        yield from (
+            f"a false alarm: the report has {one}" for one in ALARMS if seen.report.get(one)
+        )
     yield from (f"left: {one[:LONG]}" for one in seen.left[:3])
-    yield from _gaps(seen.shown, whole=promise.goes_on)
+    lasting = "01" if promise is AGAIN else "0123" if promise.goes_on else ""
+    yield from _gaps(seen.shown, lasting)
     if late(seen, promise.within):
         yield f"it took {seen.seconds:.1f} s, not at most {promise.within:g}"
 
@@ -164,8 +168,8 @@ def late(seen: Seen, within: float) -> bool:
     return seen.code is not None and seen.seconds > within
 
 
-def _gaps(shown: str, *, whole: bool) -> Iterator[str]:
-    """Yield the ranks whose lines are not all there, or without the last one of a `whole` job."""
+def _gaps(shown: str, lasting: str) -> Iterator[str]:
+    """Yield the ranks whose lines are not all there; `lasting` ones must have the last, too."""
     lines: dict[str, list[str]] = {}
     for rank, words in re.findall(r"(?m)^\S+?:(\d+)\| (.*)$", shown):
         lines.setdefault(rank, []).append(words)
@@ -174,5 +178,5 @@ def _gaps(shown: str, *, whole: bool) -> Iterator[str]:
         steps = zip([0, *numbers], numbers, strict=False)
         if not all(two in {one + 1, 1} for one, two in steps):
             yield f"lines of rank {rank} are missing"
-        elif whole and words[-1] != f"done {numbers[-1] if numbers else 0}":
+        elif rank in lasting and words[-1] != f"done {numbers[-1] if numbers else 0}":
             yield f"the last lines of rank {rank} are missing"
