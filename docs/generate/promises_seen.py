@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tests.promises.figures import FILE, read
-from tests.promises.rows import FAULTS, GRACE, PHASES, ROWS, SILENCE, WAYS
+from tests.promises.rows import FAULTS, GRACE, OTHER_ROWS, OTHERS, PHASES, ROWS, SILENCE, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,6 +70,19 @@ TABLE_HEAD = """\
 """
 
 
+OTHERS_HEAD = """\
+## Other launchers
+
+The same jobs and faults with other launchers, as they are by default: two hosts, two ranks each,
+but no rank has a child. Here *kept* asks for less: a code other than 0, a line that names the host
+or the rank (if it was not the launcher that was hit), and within the bound of dsrun's row clean
+hosts. None of them looks for hangs by default. deepspeed and ft_launcher were not installed.
+
+| fault | launcher | kept | median | otherwise |
+|---|---|---|---|---|
+"""
+
+
 def files() -> dict[str, str]:
     """Return the page by its path from the root."""
     return {"docs/promises-seen.md": page()}
@@ -85,7 +98,7 @@ def page() -> str:
             tree = _tree(seen)
             lines = "".join(_line(row, seen, tree) for row in rows)
             parts.append(f"## {title}\n\n{words}\n\n{TABLE_HEAD}{lines}")
-    return "\n".join([*parts, _unseen(seen)])
+    return "\n".join([*parts, _others(), _unseen(seen)])
 
 
 def _tree(seen: Mapping[str, Figures]) -> str:
@@ -142,6 +155,30 @@ def _line(row: Row, seen: Mapping[str, Figures], tree: str) -> str:
         f"{median(seconds):.1f} s" if seconds else "-",
         f"{max(seconds):.1f} s" if seconds else "-",
         _alarms(seen.get(row.twin)),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _others() -> str:
+    seen = read()
+    lines = []
+    for fault in dict.fromkeys(row.fault for row in OTHER_ROWS.values()):
+        for way in ("ssh", *OTHERS):
+            if one := seen.get(f"{fault}/running/{way}"):
+                lines.append(_other(fault, way, one))
+    return OTHERS_HEAD + "".join(lines) if lines else ""
+
+
+def _other(fault: str, way: str, one: Figures) -> str:
+    name = "dsrun (ssh)" if way == "ssh" else OTHERS[way].what
+    seconds = [trial.seconds for trial in one.tries if not trial.why]
+    wrong = next((trial.why for trial in reversed(one.tries) if trial.why), ())
+    cells = [
+        FAULTS[fault].replace("dsrun", "the launcher itself"),
+        name,
+        f"{len(seconds)} of {len(one.tries)}",
+        f"{median(seconds):.1f} s" if seconds else "-",
+        "; ".join(_plain(why.partition(";")[0]) for why in wrong),
     ]
     return f"| {' | '.join(cells)} |\n"
 

@@ -18,7 +18,7 @@ from ..cluster.command import CHECKOUT
 from .figures import Figures, added, read, tree, write
 from .machine import machine
 from .played import Stage, lacking
-from .rows import ROWS, Row
+from .rows import OTHER_ROWS, ROWS, Row
 from .trial import play
 
 PLACE = "/var/tmp"
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true", help="write no file")
     options = parser.parse_args()
     words = options.rows.split(",")
-    rows = [row for row in ROWS.values() if all(w in row.name for w in words)]
+    rows = [row for row in (ROWS | OTHER_ROWS).values() if all(w in row.name for w in words)]
     rows = [row for row in rows if not row.skip and not lacking(row.way)]
     until = time.monotonic() + options.hours * 3600
     this_tree, seen = tree(), read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -19,7 +20,7 @@ from ..cluster.jobs import Job, parent
 from ..cluster.slurm import Slurm
 from ..cluster.test_detached import Terminal
 from ..support.limits import wait_for
-from .rows import AGAIN, OPTIONS, WAYS
+from .rows import AGAIN, OPTIONS, OTHERS, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ WORKER = """
 import contextlib
 step = 0
 see, ready = os.pipe()
-child = os.fork()
+child = os.fork() if "alone" not in sys.argv else -1
 if child == 0:
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -46,7 +47,8 @@ if child == 0:
     os.write(ready, b".")
     time.sleep(6000)
     os._exit(0)
-os.read(see, 1)
+if child > 0:
+    os.read(see, 1)
 if "plain" not in sys.argv:
     hear("SIGTERM", "SIGINT", "SIGHUP", then=None if "deaf" in sys.argv else 0)
 place = f"{folder}/{os.environ['DSRUN_JOB_ID']}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
@@ -66,14 +68,25 @@ while not step or not os.path.exists(f"{folder}/go"):
     time.sleep(0.05)
 for end in ends:
     os.write(end, b"." * 100)
-os.kill(child, signal.SIGKILL)
+if child > 0:
+    os.kill(child, signal.SIGKILL)
 print("done", step, flush=True)
 """
 """Goes on from step to step together with the other ranks, as training does, until it may end.
 
 It has a child in a session of its own that hears no signal to stop. With the word `deaf` it hears
-none itself, and with `plain` they end it as they end any program.
+none itself, with `plain` they end it as they end any program, and with `alone` it has no child.
 """
+
+PRELUDE = """
+import os
+for ours, theirs in (("RANK", "RANK PROCID"), ("WORLD_SIZE", "SIZE NTASKS")):
+    one, other = theirs.split()
+    for name in (f"OMPI_COMM_WORLD_{one}", f"SLURM_{other}"):
+        if ours not in os.environ and name in os.environ:
+            os.environ[ours] = os.environ[name]
+"""
+"""Other launchers have other names for this."""
 
 CHECK = "touch {0}/checks-$(hostname); while [ ! -e {0}/checked ]; do sleep 0.05; done"
 """A health check that waits for a file."""
@@ -118,7 +131,7 @@ class PlayedJob(Job):
             options += ["--health_command", CHECK.format(folder)]
         super().__init__(cluster, folder, WORKER, *options, slots=SLOTS)
         hosts = ["--host", ",".join(f"{host}:{SLOTS}" for host in self.hosts)]
-        self._where = [*WAYS[row.way].options, *hosts]
+        self._where = [*(WAYS | OTHERS)[row.way].options, *hosts]
         self._options = options
         plain = ["plain"] if row.fault == "worker-sigterm" else []
         self._args = ["deaf"] if row.phase == "stopping" else plain
@@ -237,7 +250,7 @@ class SlurmJob(EngineJob):
         with ExitStack() as stack:
             self.allocated = stack.enter_context(self.slurm.allocation(*self.hosts))
             names = {"SLURM_JOB_ID": str(self.allocated), "SLURM_JOB_NODELIST": "n[1-2]"}
-            self._popen["env"] = names
+            self._popen["env"] = {**self._popen.get("env", {}), **names}
             super().__enter__()
             self._released = stack.pop_all()
         return self
@@ -367,6 +380,69 @@ class DetachedJob(PlayedJob):
         self._terminal.job("kill", self._job, "--now")
 
 
+class OtherJob(PlayedJob):
+    """A job of another launcher, with workers that have no child."""
+
+    def __init__(self, row: Row, cluster: Cluster, folder: Path) -> None:
+        super().__init__(row, cluster, folder)
+        script = folder / "train.py"
+        script.write_text(PRELUDE + script.read_text())
+        self._program = [sys.executable, "-u", str(script), "alone"]
+        self._popen["env"] = {"DSRUN_JOB_ID": folder.name}
+        self._argv = self.command()
+
+    def command(self) -> list[str]:
+        """The words that start it."""
+        raise NotImplementedError
+
+    def launcher(self) -> int:
+        """The process that has started the workers of the second host."""
+        return parent(min(self.pids("n2")))
+
+    def workers(self) -> list[int]:
+        """The workers on the second host."""
+        return sorted(pid for pid in self.pids("n2") if parent(pid) not in self.pids("n2"))
+
+
+class MpirunJob(OtherJob):
+    """A job of Open MPI's mpirun."""
+
+    def command(self) -> list[str]:
+        """The words that start it."""
+        where = ["--host", ",".join(f"{one}:{SLOTS}" for one in self.hosts)]
+        own = ["--allow-run-as-root", "--mca", "plm_rsh_agent", "ssh", "-x", "DSRUN_JOB_ID"]
+        return ["mpirun.openmpi", *own, *where, *self._program]
+
+
+class TorchrunJob(OtherJob):
+    """A job of torchrun, which somebody has to start on each host."""
+
+    def command(self) -> list[str]:
+        """The words that start it."""
+        job, torchrun = self.folder.name, shutil.which("torchrun") or "torchrun"
+        where = f"--nnodes 2 --nproc-per-node {SLOTS} --rdzv-endpoint n1:29400 --rdzv-id {job}"
+        words = f"{torchrun} {where} --rdzv-backend c10d {shlex.join(self._program[2:])}"
+        return ["pdsh", "-R", "ssh", "-w", "n1,n2", f"DSRUN_JOB_ID={job} {words}"]
+
+    def workers(self) -> list[int]:
+        """The workers on the second host, and not torchrun's own process."""
+        found = [p for p in self.cluster.processes() if p.host == "n2" and p.pid in self.pids("n2")]
+        return sorted(p.pid for p in found if "--rdzv-id" not in p.argv)
+
+    def launcher(self) -> int:
+        """The torchrun of the second host."""
+        return parent(self.workers()[0])
+
+
+class SrunJob(OtherJob, SlurmJob):
+    """A job of srun in an allocation."""
+
+    def command(self) -> list[str]:
+        """The words that start it."""
+        own = ["--kill-on-bad-exit=1", f"--ntasks-per-node={SLOTS}", "--nodes=2"]
+        return ["srun", *own, *self._program]
+
+
 FORMS: dict[str, type[PlayedJob]] = {
     "plain": PlayedJob,
     "engine": EngineJob,
@@ -376,6 +452,9 @@ FORMS: dict[str, type[PlayedJob]] = {
     "roles": RolesJob,
     "hold": HeldJob,
     "detached": DetachedJob,
+    "mpirun": MpirunJob,
+    "srun": SrunJob,
+    "torchrun": TorchrunJob,
 }
 """The kinds of jobs of `rows.WAYS`."""
 
@@ -391,8 +470,8 @@ class Stage:
 
     def job(self, row: Row, folder: Path) -> PlayedJob:
         """The job of a row, not yet started."""
-        form = WAYS[row.way].form
-        kind = form if form in {"slurm", "container"} else "plain"
+        form = (WAYS | OTHERS)[row.way].form
+        kind = {"container": "container", "slurm": "slurm", "srun": "slurm"}.get(form, "plain")
         if kind not in self._clusters:
             self._clusters[kind] = self._stack.enter_context(Cluster(2, shared=self._shared))
             self._prepare(kind, self._clusters[kind])
@@ -413,5 +492,5 @@ class Stage:
 
 def lacking(way: str) -> str:
     """Why jobs cannot be started this way on this machine; "" if they can."""
-    missing = [one for one in WAYS[way].programs if shutil.which(one) is None]
+    missing = [one for one in (WAYS | OTHERS)[way].programs if shutil.which(one) is None]
     return f"not installed here: {', '.join(missing)}" if missing else ""

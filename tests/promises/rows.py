@@ -152,7 +152,7 @@ class Promise(NamedTuple):
 
     Attributes:
         does: what dsrun does, in words.
-        code: its exit code.
+        code: its exit code; None for any but 0.
         says: a line of its standard error, as a regular expression; "" for none.
         cause: of the report; "" if there is none, or it may be any.
         within: the most seconds until dsrun has ended and nothing is left on any host.
@@ -160,7 +160,7 @@ class Promise(NamedTuple):
     """
 
     does: str
-    code: int
+    code: int | None
     says: str = ""
     cause: str = ""
     within: float = SOON
@@ -330,3 +330,35 @@ def _all() -> Iterator[Row]:
 
 
 ROWS = {row.name: row for row in _all()}
+
+
+OTHERS = {
+    "mpirun": Way("Open MPI's mpirun alone", (), ("mpirun.openmpi",), "mpirun"),
+    "srun": Way(
+        "Slurm's srun --kill-on-bad-exit=1 alone", (), ("slurmctld", "slurmd", "munged"), "srun"
+    ),
+    "torchrun": Way(
+        "torchrun (c10d) on each host, started by pdsh", (), ("pdsh", "torchrun"), "torchrun"
+    ),
+}
+"""Other launchers, which play some of the faults: what they do then is no promise of ours."""
+
+_NAMED = r"\bn2\b|\b[Rr]ank\W*3\b"
+
+OTHERS_TABLE = {
+    "worker-sigkill": Promise("", None, _NAMED),
+    "worker-hangs": Promise("", None, _NAMED, within=3 * HANG + SOON),
+    "dsrun-sigkill": Promise("", None),
+    "dsrun-sigterm": Promise("", None),
+    "launcher-sigkill": Promise("", None, _NAMED),
+    "power": Promise("", None, _NAMED, within=SILENT),
+    "cut": Promise("", None, _NAMED, within=SILENT),
+    "frozen": Promise("", None, _NAMED, within=SILENT),
+}
+"""Faults, and what anybody wants then: an end that is no success, the culprit, and clean hosts."""
+
+OTHER_ROWS = {
+    row.name: row
+    for fault, promise in OTHERS_TABLE.items()
+    for row in [Row(fault, "running", way, promise) for way in OTHERS]
+}
