@@ -110,6 +110,7 @@ class Job:
         self.hosts = ("login",) if launcher == "local" else ("n1", "n2")
         self.size = slots * len(self.hosts)
         self._cluster = cluster
+        self._traces = Traces(cluster)
         self._folder = folder
         self._script = folder / "train.py"
         self._script.write_text(f"{HEAD}\n{code}\n")
@@ -118,7 +119,6 @@ class Job:
         self._popen = {"cwd": folder, "text": False, **popen}
 
     def __enter__(self) -> Job:
-        self._traces = Traces(self._cluster)
         self.running = self._start()
         try:
             self.wait_up()

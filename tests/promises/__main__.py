@@ -65,14 +65,19 @@ def step(row: Row, stage: Stage, seen: dict[str, Figures], this_tree: str) -> No
 
 def tries_of(row: Row, seen: dict[str, Figures], this_tree: str) -> int:
     """How often a row was played on this tree."""
-    known = seen.get(row.name)
-    return len(known.tries) if known and known.tree == this_tree else 0
+    return len(known(row, seen, this_tree).tries)
+
+
+def known(row: Row, seen: dict[str, Figures], this_tree: str) -> Figures:
+    """What was seen of a row on this tree."""
+    figures = seen.get(row.name)
+    return figures if figures and figures.tree == this_tree else Figures(this_tree, ())
 
 
 def widest(rows: list[Row], seen: dict[str, Figures], this_tree: str, most: int) -> Row | None:
     """The row of which least is known, among those that were played less than so often."""
     left = [row for row in rows if tries_of(row, seen, this_tree) < most]
-    return max(left, key=lambda row: -tries_of(row, seen, this_tree), default=None)
+    return max(left, key=lambda row: known(row, seen, this_tree).doubt, default=None)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,11 @@ class Figures(NamedTuple):
         """The upper bound of the rate of failures."""
         return upper_bound(self.failures, len(self.tries))
 
+    @property
+    def doubt(self) -> float:
+        """How far the upper bound of that rate is from its lower bound."""
+        return self.bound + upper_bound(len(self.tries) - self.failures, len(self.tries)) - 1
+
 
 def upper_bound(failures: int, tries: int) -> float:
     """The rate of failures that is not exceeded, with 95 % confidence (Clopper and Pearson).

@@ -191,6 +191,9 @@ class PlayedJob(Job):
         """Let the workers end well, once what was hurt has come back."""
         self.mark()
         self.go()
+
+    def let_start(self) -> None:
+        """Let the health checks end."""
         (self.folder / "checked").touch()
 
     def runner(self) -> int:

@@ -45,3 +45,13 @@ def test_trials_of_another_tree_are_replaced() -> None:
     seen = added(seen, "a", KEPT, "new")
     assert (seen["a"].tree, seen["a"].failures, len(seen["a"].tries)) == ("new", 0, 1)
     assert seen["b"].tree == "old"
+
+
+def test_doubt_is_less_the_more_was_seen_and_not_the_more_has_failed() -> None:
+    doubts = [
+        Figures("t", tuple(OneTry(*one) for one in tries)).doubt
+        for tries in ((), (KEPT,), (BROKEN,), (KEPT, BROKEN), (KEPT,) * 5, (BROKEN,) * 5)
+    ]
+    assert doubts[0] == 1.0
+    assert doubts[1] == doubts[2] == pytest.approx(0.95)
+    assert doubts[4] == doubts[5] < doubts[3] < doubts[2]

@@ -28,6 +28,9 @@ LONGER = 15.0
 SPREAD = 0.5
 """Seconds within which a fault comes, by the seed, once a job is in its phase."""
 
+UNUSABLE = 69
+"""The code of a job that could not start; dsrun waits for what all hosts have to say of it."""
+
 LONG = 200
 """Characters of a reason that are kept."""
 
@@ -100,12 +103,14 @@ def _seen(job: PlayedJob, moment: float) -> Seen:
             healing.enter_context(strike(job))
         if job.row.promise.goes_on:
             job.finish()
+        elif job.row.promise.code == UNUSABLE:
+            job.let_start()
         code = _ended(job, limit)
-        if job.row.fault not in VEILED:
-            _clean(job, limit, "sshd: ")
+        veiled = job.row.fault in VEILED or job.row.phase == "before"
+        left = () if veiled else _clean(job, limit, "sshd: ")
         seconds = time.monotonic() - job.struck
         healing.close()
-        left = _clean(job, limit)
+        left += _clean(job, limit)
         if isinstance(job, HeldJob):
             job.release()
     job.remove()
