@@ -261,7 +261,8 @@ TABLE: tuple[tuple[str, str, tuple[str, ...], Promise], ...] = (
     ("launcher-sigstop", "running", (*KINDS, "slurm", "container"), _MISSED),
     ("guard-sigstop", "running", KINDS, _ON),
     ("client-sigstop", "running", ("ssh", "openssh", "container"), _MISSED),
-    ("client-sigstop", "running", ("pdsh", "slurm", "openmpi", "mpich"), _ON),
+    ("client-sigstop", "running", ("pdsh",), _ON),
+    ("client-sigstop", "running", ("slurm", "openmpi", "mpich"), _ON._replace(within=2 * SOON)),
     ("worker-hangs", "running", ("ssh", "openmpi", "container"), _HUNG),
     # In pairs, at one instant.
     ("dsrun-launcher-sigkill", "running", KINDS, _DEAD),
