@@ -8,7 +8,17 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tests.promises.figures import FILE, read
-from tests.promises.rows import FAULTS, GRACE, OTHER_ROWS, OTHERS, PHASES, ROWS, SILENCE, WAYS
+from tests.promises.rows import (
+    FAULTS,
+    GRACE,
+    KNOWN,
+    OTHER_ROWS,
+    OTHERS,
+    PHASES,
+    ROWS,
+    SILENCE,
+    WAYS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,12 +141,16 @@ def _broken(seen: Mapping[str, Figures]) -> str:
     rows = [(ROWS[name], one) for name, one in seen.items() if one.failures]
     if not rows:
         return "## What did not hold\n\nNothing: each promise was kept in each trial.\n"
-    lines = [
-        f"* {FAULTS[row.fault]}, {row.phase}, {row.way}: {one.failures} of {len(one.tries)};"
-        f" the last time: {_plain(next(t for t in reversed(one.tries) if t.why).why[0])}\n"
-        for row, one in rows
-    ]
-    return "## What did not hold\n\n" + "".join(lines)
+    return "## What did not hold\n\n" + "".join(_fall(row, one) for row, one in rows)
+
+
+def _fall(row: Row, one: Figures) -> str:
+    why = next(trial for trial in reversed(one.tries) if trial.why).why[0]
+    known = KNOWN.get((row.fault, row.way))
+    often = f"{one.failures} of {len(one.tries)}"
+    said = f"{known}. " if known else ""
+    title = f"{FAULTS[row.fault]}, {PHASES[row.phase][0].lower()}, {row.way}"
+    return f"* **{title}** ({often}): {said}The last time: {_plain(why)}\n"
 
 
 def _line(row: Row, seen: Mapping[str, Figures], tree: str) -> str:

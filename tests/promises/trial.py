@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 import time
 from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..cluster.command import CHECKOUT
 from ..support.limits import wait_for
 from .faults import STRIKES, VEILED
 from .played import HeldJob, PlayedJob
@@ -84,9 +86,18 @@ def play(row: Row, stage: Stage, folder: Path, seed: int) -> Trial:
         seen = _seen(job, random.Random(f"{row.name} {seed}").uniform(0, SPREAD))
     except (AssertionError, OSError, LookupError, ValueError) as error:
         job.remove()
-        return Trial(at, seed, None, 0.0, (f"{type(error).__name__}: {str(error)[:LONG]}",))
+        return Trial(at, seed, None, 0.0, (_short(f"{type(error).__name__}: {error}"),))
     code = None if seen.code is None else seen.code if seen.code >= 0 else 128 - seen.code
-    return Trial(at, seed, code, round(seen.seconds, 2), tuple(problems(row, seen, code)))
+    return Trial(
+        at, seed, code, round(seen.seconds, 2), tuple(map(_short, problems(row, seen, code)))
+    )
+
+
+def _short(why: str) -> str:
+    """A reason without the places of this machine, and not too long."""
+    for path, name in ((sys.executable, "python"), (str(CHECKOUT), "dsrun")):
+        why = why.replace(path, name)
+    return " ".join(why.split())[:LONG]
 
 
 def _seen(job: PlayedJob, moment: float) -> Seen:
@@ -148,7 +159,7 @@ def _report(job: PlayedJob) -> dict[str, object]:
 def problems(row: Row, seen: Seen, code: int | None) -> Iterator[str]:
     """Yield what is not as promised."""
     promise = row.promise
-    last = seen.said.strip().rpartition("\n")[2][:LONG]
+    last = seen.said.strip().rpartition("\n")[2]
     if code is None:
         yield f"it did not end; it said last: {last}"
     elif code != promise.code and (code == 0 or promise.code is not None):
@@ -161,7 +172,7 @@ def problems(row: Row, seen: Seen, code: int | None) -> Iterator[str]:
         yield from (
             f"a false alarm: the report has {one}" for one in ALARMS if seen.report.get(one)
         )
-    yield from (f"left: {one[:LONG]}" for one in seen.left[:3])
+    yield from (f"left: {one}" for one in seen.left[:3])
     lasting = "01" if promise is AGAIN else "0123" if promise.goes_on else ""
     yield from _gaps(seen.shown, lasting)
     if late(seen, promise.within):
