@@ -146,7 +146,7 @@ def _broken(seen: Mapping[str, Figures]) -> str:
 
 def _fall(row: Row, one: Figures) -> str:
     why = next(trial for trial in reversed(one.tries) if trial.why).why[0]
-    known = KNOWN.get((row.fault, row.way))
+    known = KNOWN.get(row.name)
     often = f"{one.failures} of {len(one.tries)}"
     said = f"{known}. " if known else ""
     title = f"{FAULTS[row.fault]}, {PHASES[row.phase][0].lower()}, {row.way}"

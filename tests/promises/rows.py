@@ -293,7 +293,7 @@ TABLE: tuple[tuple[str, str, tuple[str, ...], Promise], ...] = (
     ("port-taken", "before", KINDS, _REFUSED._replace(says="port 29500 is taken by")),
     ("tmp-full", "before", ("ssh", "pdsh", "openmpi"), _ON),
     ("tmp-read-only", "before", ("ssh", "pdsh"), _ON),
-    ("shm-full", "before", ("ssh",), _ON),
+    ("shm-full", "before", ("ssh",), _REFUSED._replace(says="n2: /dev/shm")),
     # During the start.
     ("dsrun-sigkill", "starting", KINDS, _DEAD),
     ("dsrun-sigterm", "starting", KINDS, _STOPPED._replace(says="SIGTERM", cause="")),
@@ -320,12 +320,14 @@ _NOBODY_LEFT = (
 )
 
 KNOWN = {
-    ("guard-launcher-sigkill", "ssh"): _NOBODY_LEFT,
-    ("guard-launcher-sigkill", "openmpi"): _NOBODY_LEFT,
-    ("dsrun-client-sigkill", "openmpi"): "mpirun's own folder in /tmp stays: nobody removes it",
-    ("cut", "openmpi"): "Open MPI's daemon stays on the host until its cable is back; no rank does",
+    "guard-launcher-sigkill/running/ssh": _NOBODY_LEFT,
+    "guard-launcher-sigkill/running/openmpi": _NOBODY_LEFT,
+    "dsrun-client-sigkill/running/openmpi": "mpirun's own folder in /tmp stays: nobody removes it",
+    "launcher-sigstop/starting/ssh": "a guard waits 11 minutes for its node launcher before"
+    " the start, and dsrun says that nothing was left",
+    "cut/running/openmpi": "Open MPI's daemon, but no rank, stays there until the cable is back",
 }
-"""Why rows do not hold, by fault and way."""
+"""Why rows do not hold, by their names."""
 
 OF_FAULTS = {
     "none-watched": HANG_OPTIONS,
