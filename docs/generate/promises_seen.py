@@ -86,7 +86,9 @@ OTHERS_HEAD = """\
 The same jobs and faults with other launchers, as they are by default: two hosts, two ranks each,
 but no rank has a child. Here *kept* asks for less: a code other than 0, a line that names the host
 or the rank (if it was not the launcher that was hit), and within the bound of dsrun's row clean
-hosts. None of them looks for hangs by default. deepspeed and ft_launcher were not installed.
+hosts. None of them looks for hangs by default. torchrun counts on the ranks' own collectives to fail
+when a peer dies; these ranks wait for each other at a pipe, so it waits, too. deepspeed and
+ft_launcher were not installed; faults that are not here were not played with others yet.
 
 | fault | launcher | kept | median | otherwise |
 |---|---|---|---|---|
@@ -176,7 +178,7 @@ def _line(row: Row, seen: Mapping[str, Figures], tree: str) -> str:
 def _others() -> str:
     seen = read()
     lines = []
-    for fault in dict.fromkeys(row.fault for row in OTHER_ROWS.values()):
+    for fault in dict.fromkeys(row.fault for row in OTHER_ROWS.values() if row.name in seen):
         for way in ("ssh", *OTHERS):
             if one := seen.get(f"{fault}/running/{way}"):
                 lines.append(_other(fault, way, one))
