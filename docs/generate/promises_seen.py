@@ -86,8 +86,8 @@ OTHERS_HEAD = """\
 The same jobs and faults with other launchers, as they are by default: two hosts, two ranks each,
 but no rank has a child. Here *kept* asks for less: a code other than 0, a line that names the host
 or the rank (if it was not the launcher that was hit), and within the bound of dsrun's row clean
-hosts. None of them looks for hangs by default. torchrun counts on the ranks' own collectives to fail
-when a peer dies; these ranks wait for each other at a pipe, so it waits, too. deepspeed and
+hosts. None of them looks for hangs by default. torchrun counts on the ranks' own collectives to
+fail when a peer dies; these ranks wait for each other at a pipe, so it waits, too. deepspeed and
 ft_launcher were not installed; faults that are not here were not played with others yet.
 
 | fault | launcher | kept | median | otherwise |
