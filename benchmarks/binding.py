@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dsrun.launcher.node.binding import apply, numactl
-from dsrun.launcher.node.binding import plan as binding
-from dsrun.launcher.node.binding.topology import Topology, read_topology
+from dsrun.launcher.features.binding import node_apply as apply
+from dsrun.launcher.features.binding import node_numactl as numactl
+from dsrun.launcher.features.binding import node_plan as binding
+from dsrun.launcher.features.binding.node_topology import Topology, read_topology
 from dsrun.launcher.specs.policies import BindingPolicy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

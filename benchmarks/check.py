@@ -49,9 +49,9 @@ for _ in range(20):
 asked = 0.0
 if os.path.exists("/dev/nvidiactl"):
     from dsrun.accelerator.hardware import nvml
-    from dsrun.launcher.node.facts.collect import environ_of
-    from dsrun.launcher.node.facts.interpreter import interpreter
-    from dsrun.launcher.node.facts.devices import ASKED
+    from dsrun.launcher.features.quick_check.node_collect import environ_of
+    from dsrun.launcher.features.quick_check.node_interpreter import interpreter
+    from dsrun.launcher.features.quick_check.node_devices import ASKED
     python = os.fsdecode(setup.python)
     sys.path.extend(interpreter(python, environ_of(setup)).folders)
     began = time.perf_counter()

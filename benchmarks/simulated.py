@@ -19,8 +19,8 @@ from dsrun.launcher.backends.dial_command import DialCommand
 from dsrun.launcher.backends.events import TokenAnnounced
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
+from dsrun.launcher.features.join.runner import announced
 from dsrun.launcher.head.fleet.fleet import NodeFleet
-from dsrun.launcher.head.job.dial_in import announced
 from dsrun.launcher.head.job.job import RunnerJob
 from dsrun.launcher.head.job.launch import serve
 from dsrun.launcher.head.job.one_program import OneProgram

@@ -20,39 +20,39 @@ def dsrun() -> None:
 
 
 def dsrun_check() -> None:
-    from .commands.check import start
+    from .features.full_check.command import start
 
     start()
 
 
 def dsrun_elastic() -> None:
-    from .commands.elastic import start
+    from .features.elastic.command import start
 
     start()
 
 
 def dsrun_exec() -> None:
-    from .commands.exec import start
+    from .features.exec.command import start
 
     start()
 
 
 def dsrun_hold() -> None:
-    from .commands.hold import start
+    from .features.hold.command import start
 
     start()
 
 
 def dsrun_job() -> None:
     if sys.argv[1:2] == ["--complete"]:
-        from .commands.completion import start
+        from .features.completion.command import start
     else:
-        from .commands.job import start
+        from .features.jobs.command import start
 
     start()
 
 
 def dsrun_topo() -> None:
-    from .commands.topo import start
+    from .features.binding.command import start
 
     start()

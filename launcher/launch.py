@@ -3,7 +3,7 @@
 python -m dsrun.launcher.launch --world_info=... --node_rank=N --master_addr=A script ...
 """
 
-from .commands.node import start
+from .features.one_node.command import start
 
 if __name__ == "__main__":
     start()

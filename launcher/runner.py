@@ -42,17 +42,17 @@ def _dispatch(command: Command, argv: list[str]) -> int:
         entry.write(text)
         return 0
     if command.given & of_roles():
-        from .commands import roles
+        from .features.roles import command as roles
 
         return roles.run(command, argv)
     if command.options.on is not None:
-        from .commands import on
+        from .features.hold import command_on as on
 
         return on.run(command)
     if "on_busy" in command.given:
         raise UsageError("--on_busy: only with --on NAME, for a job on held nodes")
     if command.options.detach and not command.options.dry_run:
-        from .commands import detach
+        from .features.detached import command as detach
 
         return detach.run(command, lambda parent: _start(command, argv, parent))
     return _start(command, argv)
@@ -63,7 +63,7 @@ def _start(command: Command, argv: list[str], parent: Parent | None = None) -> i
     from .backends import allocates
 
     if allocates(command.options.launcher):
-        from .commands import salloc
+        from .features.schedulers import command_salloc as salloc
 
         if salloc.is_needed(command.options, os.environ):
             words = salloc.argv(argv, command, os.environ)
@@ -101,7 +101,7 @@ def _text(command: Command, argv: list[str]) -> str:
 
 def _run_in_allocation(argv: list[str], options: Options, parent: Parent | None) -> int:
     """Become salloc, which runs this command in an allocation; a dry run prints and returns."""
-    from .commands import salloc
+    from .features.schedulers import command_salloc as salloc
 
     if options.dry_run:
         entry.write(salloc.shown(argv, options))
@@ -129,7 +129,7 @@ def run(command: Command, parent: Parent | None = None) -> int:
     if options.dry_run:
         return _show(planned, options)
     if by_rank(options) and options.node_rank:
-        from .commands.join import join
+        from .features.join.command import join
 
         return join(planned, options, parent)
     from .head.job.start import launch, prepare
@@ -140,7 +140,7 @@ def run(command: Command, parent: Parent | None = None) -> int:
 
     if parent is None:
         return launch(job_spec(planned, options), start)
-    from .head.detached.launch import run as run_detached
+    from .features.detached.runner_launch import run as run_detached
 
     return launch(job_spec(planned, options), start, partial(run_detached, parent, ()))
 
@@ -152,7 +152,7 @@ def _show(planned: PlannedJob, options: Options) -> int:
 
     spec = job_spec(planned, options)
     if spec.sync is not None:
-        from .head.sync.scan import checked
+        from .features.sync.runner_scan import checked
 
         checked(spec.sync)
     text = (dry_run.as_json if options.json else dry_run.as_table)(spec, commands(spec))

@@ -42,19 +42,21 @@ LEFT_OUT = shutil.ignore_patterns(
 ISOLATED = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist")
 
-ROUNDS = ("tests/head/elastic/test_rounds.py",)
-RUN = ("tests/head/run/test_run.py", "tests/head/elastic/test_runner_rounds.py")
+ROUNDS = ("tests/features/elastic/test_runner_rounds.py",)
+RUN = ("tests/head/run/test_run.py", "tests/features/elastic/test_runner_policy.py")
 
 ELSEWHERE = {
-    "launcher/head/elastic/admission.py": RUN,
+    "launcher/features/elastic/runner_admission.py": RUN,
     "launcher/head/fleet/events.py": ("tests/head/run/test_fleet_events.py",),
     "launcher/head/fleet/fleet.py": ("tests/head/fleet/test_heartbeats.py",),
     "launcher/head/fleet/listener.py": ("tests/head/fleet/test_packages.py",),
-    "launcher/head/hold/serve.py": ("tests/commands/test_hold.py",),
+    "launcher/features/hold/runner_serve.py": ("tests/features/hold/test_command.py",),
     "launcher/head/job/launch.py": ("tests/head/job/test_job.py",),
-    "launcher/head/gates/file_lists.py": ("tests/head/gates/test_quick_check.py",),
-    "launcher/head/run/run.py": ("tests/head/gates/test_quick_check.py",),
-    "launcher/head/run/run_rounds.py": RUN,
+    "launcher/features/quick_check/runner_file_lists.py": (
+        "tests/features/quick_check/test_runner_gate.py",
+    ),
+    "launcher/head/run/run.py": ("tests/features/quick_check/test_runner_gate.py",),
+    "launcher/features/elastic/runner_round_changes.py": RUN,
     "launcher/head/run/run_start.py": RUN,
 }
 """Further files of tests of a module, where one alone would be too long, or is another thing."""

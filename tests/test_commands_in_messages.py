@@ -11,8 +11,8 @@ import pytest
 from dsrun.launcher.cli.options import table
 from dsrun.launcher.cli.parser import key_of
 from dsrun.launcher.cli.tool_options import OWN
-from dsrun.launcher.commands import elastic
-from dsrun.launcher.commands.job import MEANT, VERBS
+from dsrun.launcher.features.elastic import command as elastic
+from dsrun.launcher.features.jobs.command import MEANT, VERBS
 
 from .support.checkout import CHECKOUT
 

@@ -32,7 +32,7 @@ class Interrupt:
     '''Ctrl-C when the command is about to import the first module of its own.'''
 
     def find_spec(self, name, path=None, target=None):
-        if name in {"dsrun.launcher.runner", "dsrun.launcher.commands"}:
+        if name in {"dsrun.launcher.runner", "dsrun.launcher.features"}:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())

@@ -65,9 +65,13 @@ OTHER_BOUNDS = {"Run": 20, "RunState": 50, "RunNode": 39, "NodeRun": 39, "Runner
 
 HOLDERS_OF_RUN = {
     "features/setup/runner.py",
-    *("head/doors.py", "head/elastic/host_watch.py", "head/hold/survey.py"),
-    *("head/job/one_program.py", "head/watch/attach.py", "head/gates/health.py"),
-    *("head/gates/interfaces.py", "head/gates/quick_check.py", "head/gates/synced_start.py"),
+    *("head/doors.py", "features/elastic/runner_host_watch.py", "features/hold/runner_survey.py"),
+    *("head/job/one_program.py", "features/watch/runner.py", "features/health/runner.py"),
+    *(
+        "features/quick_check/runner_interfaces.py",
+        "features/quick_check/runner_gate.py",
+        "features/sync/runner_gate.py",
+    ),
 }
 """Modules outside of `head/run` that have the whole of a run, as they put it together. Others take
 a view of it, its events, and a function that takes decisions."""
@@ -190,7 +194,11 @@ READERS = {"load", "loads", "JSONDecoder", "raw_decode"}
 
 BY_THEMSELVES = {
     *("backends/package/ask.py", "backends/package/bootstrap.py", "node/call.py"),
-    *("node/elastic/agent.py", "node/full_check/all_reduce.py", "node/preload/messages.py"),
+    *(
+        "features/elastic/agent.py",
+        "features/full_check/all_reduce.py",
+        "features/preload/node_messages.py",
+    ),
 }
 """Modules that run without the package, and read what dsrun has written for them."""
 

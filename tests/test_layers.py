@@ -73,10 +73,12 @@ def test_the_tables_of_dsrun_are_followed() -> None:
     }
     for table, entry in {
         "dsrun.launcher.backends": "dsrun.launcher.backends.local",
-        "dsrun.launcher.head.doors": "dsrun.launcher.head.watch.attach",
-        "dsrun.launcher.head.watch.attach": "dsrun.launcher.head.picture.page",
-        "dsrun.launcher.node.doors": "dsrun.launcher.node.stacks.questions",
-        "dsrun.launcher.node.programs": "dsrun.launcher.node.sync.program",
+        "dsrun.launcher.head.doors": "dsrun.launcher.features.watch.runner",
+        "dsrun.launcher.features.watch.runner": (
+            "dsrun.launcher.features.picture.runner_page"
+        ),
+        "dsrun.launcher.node.doors": "dsrun.launcher.features.stacks.node_questions",
+        "dsrun.launcher.node.programs": "dsrun.launcher.features.sync.node_program",
     }.items():
         assert entry in {module for _, module in imports_by_name(table, modules)}
 

@@ -37,7 +37,9 @@ def test_a_module_has_its_own_tests_those_that_import_it_and_those_of_its_import
         "tests/head/run/test_run.py",
         "tests/head/run/test_run_signals.py",  # through what the tests share
     }
-    assert "tests/head/gates/test_quick_check.py" in groups.beside, "of run.py, by the table"
+    assert "tests/features/quick_check/test_runner_gate.py" in groups.beside, (
+        "of run.py, by the table"
+    )
     assert groups.beside & (groups.own | groups.importing) == set()
 
 

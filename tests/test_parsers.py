@@ -19,9 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsrun.launcher.common.network import lines_of
-from dsrun.launcher.control import frames, job_status, local, local_client, messages
+from dsrun.launcher.control import frames, local, local_client, messages
 from dsrun.launcher.control.auth import Credentials
-from dsrun.launcher.node.crash_evidence import core_dump, disks, kernel_log, kernel_messages
+from dsrun.launcher.features.diagnosis import node_core_dump as core_dump
+from dsrun.launcher.features.diagnosis import node_disks as disks
+from dsrun.launcher.features.diagnosis import node_kernel_log as kernel_log
+from dsrun.launcher.features.diagnosis import node_kernel_messages as kernel_messages
+from dsrun.launcher.features.jobs import status as job_status
 from dsrun.launcher.node.machine import leftovers, ports, processes, sock_diag
 
 from .support.cost import LINEAR, growth

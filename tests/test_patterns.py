@@ -82,8 +82,8 @@ USES = all_uses()
 
 SHORT_TEXTS = {
     "common.wrap": "what is broken has no spaces at its end",
-    "head.stacks.frames": "a frame has at most `LONGEST` characters",
-    "head.watch.steps": "at most `LONGEST` bytes of a line are read",
+    "features.stacks.runner_frames": "a frame has at most `LONGEST` characters",
+    "features.watch.runner_steps": "at most `LONGEST` bytes of a line are read",
 }
 """Modules with a pattern whose steps grow faster, and why no text takes it long."""
 

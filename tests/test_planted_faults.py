@@ -94,6 +94,6 @@ def test_tests_are_those_of_the_module_with_the_longest_name() -> None:
     start = "tests/head/run/test_run_start.py"
     assert start in planted_faults.tests_of("launcher/head/run/run_start.py")
     assert start not in planted_faults.tests_of("launcher/head/run/run.py")
-    assert "tests/head/elastic/test_rounds_ends.py" in (
-        planted_faults.tests_of("launcher/head/elastic/rounds.py")
+    assert "tests/features/elastic/test_runner_rounds_ends.py" in (
+        planted_faults.tests_of("launcher/features/elastic/runner_rounds.py")
     )

@@ -35,14 +35,14 @@ START = Record("start_modules")
 
 LATER = (
     "dsrun.launcher.common.write_all",
-    "dsrun.launcher.head.diagnosis.verdict",
+    "dsrun.launcher.features.diagnosis.runner_verdict",
     "dsrun.launcher.head.fleet.node_queries",
-    "dsrun.launcher.head.job.report_request",
-    "dsrun.launcher.head.job.job_requests",
-    "dsrun.launcher.head.local.server",
-    "dsrun.launcher.head.local.waiters",
-    "dsrun.launcher.node.services.activity",
-    "dsrun.launcher.node.services.links",
+    "dsrun.launcher.features.jobs.runner_report",
+    "dsrun.launcher.features.jobs.runner_requests",
+    "dsrun.launcher.features.jobs.runner_server",
+    "dsrun.launcher.features.jobs.runner_waiters",
+    "dsrun.launcher.features.watch.node_activity",
+    "dsrun.launcher.features.elastic.node_links",
 )
 """What is loaded once workers have been started: on a busy machine they may be slower than that."""
 
@@ -119,8 +119,10 @@ def test_the_runner_loads_nothing_heavy() -> None:
 def test_what_explains_failures_loads_nothing_slow() -> None:
     """A job that takes longer than a second loads it, such as any job on a busy machine."""
     before = loaded("import dsrun.launcher.head.run.run")
-    found = loaded("import dsrun.launcher.head.run.run, dsrun.launcher.head.diagnosis.verdict")
-    assert "dsrun.launcher.head.diagnosis.table" in found - before
+    found = loaded(
+        "import dsrun.launcher.head.run.run, dsrun.launcher.features.diagnosis.runner_verdict"
+    )
+    assert "dsrun.launcher.features.diagnosis.runner_table" in found - before
     assert (found - before) & (HEAVY | SLOW | UNUSED) == set()
 
 
@@ -152,7 +154,7 @@ def test_the_node_launcher_is_forked_before_what_only_the_runner_needs(tmp_path:
     assert ran.returncode == 0, ran.stderr
     found = in_order(ran.stderr)
     # Another test may list all jobs of this user just then, and be told the words of this one.
-    told = {"shlex"} if "dsrun.launcher.head.job.job_status" in found else set()
+    told = {"shlex"} if "dsrun.launcher.features.jobs.runner_status" in found else set()
     # The thread is that of what writes to the screen.
     assert {*found} & (HEAVY | SLOW | UNUSED) == {"threading", *told}
     before, after = {*found[: found.index(PREFORK)]}, {*found[found.index(PREFORK) :]}
@@ -177,7 +179,7 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     assert runner & HEAVY == set()
     # Neither half loads the other one's rooms.
     assert not [name for name in node if name.startswith("dsrun.launcher.head")]
-    assert not [name for name in node if name.startswith("dsrun.launcher.node.preload")]
+    assert not [name for name in node if name.startswith("dsrun.launcher.features.preload")]
     assert not [name for name in runner if name.startswith("dsrun.launcher.node")]
 
 
@@ -235,7 +237,7 @@ def test_a_job_on_held_nodes_loads_the_planning_and_nothing_of_the_run(tmp_path:
             _, log = client.communicate(timeout=HANG)
     assert client.returncode == 0, log
     found = imported(log)
-    assert {"dsrun.launcher.commands.on", "dsrun.launcher.planning.planner"} <= found
+    assert {"dsrun.launcher.features.hold.command_on", "dsrun.launcher.planning.planner"} <= found
     assert found & (HEAVY | SLOW | UNUSED | {"socket"}) == set()
     behind = ("dsrun.launcher.head", "dsrun.launcher.node")
     assert not [name for name in found if name.startswith(behind)]
@@ -247,7 +249,7 @@ def test_a_command_on_hosts_loads_nothing_heavy(tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     found = imported(ran.stderr)
-    assert "dsrun.launcher.head.exec.execution" in found
+    assert "dsrun.launcher.features.exec.runner_execution" in found
     assert found & (HEAVY | {"tarfile", "hashlib", "tempfile", "subprocess"}) == set()
 
 
@@ -259,9 +261,13 @@ def test_a_check_of_this_machine_loads_nothing_heavy(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     found = imported(ran.stderr)
-    assert "dsrun.launcher.head.checks.tables" in found
-    assert "dsrun.launcher.head.full_check.table" not in found
-    assert found & (HEAVY | {"hashlib", "subprocess", "dsrun.launcher.node.facts.report"}) == set()
+    assert "dsrun.launcher.features.quick_check.runner_tables" in found
+    assert "dsrun.launcher.features.full_check.runner_table" not in found
+    assert (
+        found
+        & (HEAVY | {"hashlib", "subprocess", "dsrun.launcher.features.quick_check.node_report"})
+        == set()
+    )
 
 
 def test_a_program_that_detaches_no_job_loads_nothing_for_that() -> None:

@@ -28,14 +28,26 @@ FOLDERS = (
 ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "control/local.py")
 
 ASIDE = {
-    *("node/call.py", "node/join.py", "node/services/links.py"),
-    *("node/checks/venv.py", "node/engine_task.py"),
-    *("node/elastic/agent.py", "node/elastic/shim.py"),
+    *("node/call.py", "features/join/node.py", "features/elastic/node_links.py"),
+    *("features/quick_check/node_venv.py", "node/engine_task.py"),
+    *("features/elastic/agent.py", "features/elastic/shim.py"),
     "node/workers/calls.py",
-    *("node/facts/devices.py", "node/facts/report.py", "node/facts/torch_report.py"),
+    *(
+        "features/quick_check/node_devices.py",
+        "features/quick_check/node_report.py",
+        "features/quick_check/torch_report.py",
+    ),
     *("head/fleet/listener.py", "head/fleet/callers.py", "head/fleet/authentication.py"),
-    *("head/job/first_node.py", "head/job/requeue.py", "head/job/dial_in.py"),
-    *("head/elastic/host_watch.py", "head/hold/serve.py", "head/watch/time_limit.py"),
+    *(
+        "features/join/runner_first_node.py",
+        "features/schedulers/runner_requeue.py",
+        "features/join/runner.py",
+    ),
+    *(
+        "features/elastic/runner_host_watch.py",
+        "features/hold/runner_serve.py",
+        "features/watch/runner_time_limit.py",
+    ),
 }
 """What stays outside: TLS and networks, facts of the machine, torch's agent, shells, programs of
 users, process times."""

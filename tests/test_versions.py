@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.head.detached import job_folder
-from dsrun.launcher.head.detached.process_identity import ProcessIdentity
+from dsrun.launcher.features.detached import runner_job_folder as job_folder
+from dsrun.launcher.features.detached.runner_process_identity import ProcessIdentity
 
 from .support.checkout import BIN, CHECKOUT
 from .support.limits import HANG, wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.commands.job import VERBS
+from dsrun.launcher.features.jobs.command import VERBS
 
 from .commands import (
     COMMAND,

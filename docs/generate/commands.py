@@ -9,9 +9,9 @@ from typing import NamedTuple
 from dsrun.launcher.cli.help.rows import OptionRow, groups, row
 from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
-from dsrun.launcher.commands import check
-from dsrun.launcher.commands.exec import MIXING
-from dsrun.launcher.commands.job import VERBS
+from dsrun.launcher.features.exec.command import MIXING
+from dsrun.launcher.features.full_check import command as check
+from dsrun.launcher.features.jobs.command import VERBS
 
 NOTE = "Written by `python -m docs.generate` from launcher/cli. Change those files instead."
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from dsrun.launcher.cli.options import Options, all_options
 from dsrun.launcher.common.formats import as_json
-from dsrun.launcher.node.binding.policies import POLICIES as BINDINGS
-from dsrun.launcher.planning import elastic
-from dsrun.launcher.planning.batch_settings import SCHEMAS
+from dsrun.launcher.features.binding.node_policies import POLICIES as BINDINGS
+from dsrun.launcher.features.elastic import plan as elastic
+from dsrun.launcher.features.elastic.plan_batch_settings import SCHEMAS
 from dsrun.launcher.planning.json_types import PlanJson
 from dsrun.launcher.specs import policies
 from dsrun.launcher.specs.backend import BackendSettings

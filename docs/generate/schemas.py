@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from dsrun.launcher.commands.json_types import jobs
-from dsrun.launcher.commands.json_types.check import CheckJson
-from dsrun.launcher.commands.json_types.elastic_plan import ElasticPlan
-from dsrun.launcher.commands.json_types.promises import PromisesJson
-from dsrun.launcher.commands.json_types.topo import Topo
 from dsrun.launcher.common.formats import VERSIONS
+from dsrun.launcher.features.binding.json_types import Topo
+from dsrun.launcher.features.elastic.json_types import ElasticPlan
+from dsrun.launcher.features.exec.runner_json_types import Exec
+from dsrun.launcher.features.full_check.json_types import CheckJson
+from dsrun.launcher.features.hooks.runner_json_types import Event, EveryEvent
+from dsrun.launcher.features.jobs import json_types as jobs
+from dsrun.launcher.features.promises.json_types import PromisesJson
+from dsrun.launcher.features.roles.plan_json_types import RolesPlan
+from dsrun.launcher.features.roles.runner_json_types import RolesEnded
+from dsrun.launcher.features.stacks.runner_json_types import StacksJson
 from dsrun.launcher.head.doors import REPORT_SECTIONS, opened
-from dsrun.launcher.head.exec.json_types import Exec
-from dsrun.launcher.head.hooks.json_types import Event, EveryEvent
 from dsrun.launcher.head.report import json_types as report
-from dsrun.launcher.head.roles.json_types import RolesEnded
-from dsrun.launcher.head.stacks.json_types import StacksJson
 from dsrun.launcher.planning.json_types import AllocationJson, PlanJson
-from dsrun.launcher.planning.roles.json_types import RolesPlan
 
 from . import plan_fields
 from .json_schema import Definitions, definition_name, type_hints

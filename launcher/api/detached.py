@@ -8,15 +8,15 @@ import subprocess
 import sys
 
 from ..backends.own_module import module_argv
-from ..commands.job_wait import until_end
 from ..common.errors import LOST, OUTPUT, DsrunError
 from ..control import local
 from ..control.local_client import connect
 from ..control.versions import another
-from ..head.detached import journal
-from ..head.detached.job_folder import Damage, OtherForm, folder_of
-from ..head.detached.journal_reader import JournalReader
-from ..planning.roles.command_line import COLON
+from ..features.detached import runner_journal as journal
+from ..features.detached.runner_job_folder import Damage, OtherForm, folder_of
+from ..features.detached.runner_journal_reader import JournalReader
+from ..features.jobs.command_wait import until_end
+from ..features.roles.plan_command_line import COLON
 from .errors import JobError, LaunchError
 from .options import words
 from .plan import plan, planned
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from ..head.detached.job_folder import JobFolder, KeptEnd
+    from ..features.detached.runner_job_folder import JobFolder, KeptEnd
     from .report import Report
     from .roles import Role
     from .stacks import Stacks

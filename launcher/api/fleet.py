@@ -12,8 +12,9 @@ from ..common.errors import LOST, DsrunError, LostError
 from ..common.records import NamedTuple
 from ..control import frames, holds
 from ..control.local_client import checked
-from ..planning import held, rendezvous
-from ..planning.hold import plan_hold
+from ..features.hold import plan_held as held
+from ..features.hold.plan import plan_hold
+from ..planning import rendezvous
 from ..specs import codec
 from .errors import JobError, LaunchError
 from .hold_process import FAILED
@@ -230,7 +231,8 @@ class Fleet:
     def _roles(
         self, client: LocalClient, argv: Sequence[str], programs: Sequence[Sequence[str]]
     ) -> RolesSpec:
-        from ..planning.roles import command_line, spec
+        from ..features.roles import plan_command_line as command_line
+        from ..features.roles import plan_spec as spec
 
         command = self._command(argv)
         spec.check(command)

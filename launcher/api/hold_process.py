@@ -50,7 +50,7 @@ def _serve(argv: list[str]) -> int:
 
 def _hold(line: socket, pidfd: int) -> int:
     spec = _received(line)
-    from ..head.hold.serve import HoldOwner, serve
+    from ..features.hold.runner_serve import HoldOwner, serve
 
     try:
         listener = local.listener(local.HOLD, spec.name)

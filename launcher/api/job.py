@@ -11,8 +11,8 @@ from contextlib import suppress
 from ..common.errors import LOST, DsrunError
 from ..control import frames
 from ..control.local_client import checked
-from ..head.local.relay import REPORT
-from ..head.roles.role_console import APART, role_of
+from ..features.jobs.runner_relay import REPORT
+from ..features.roles.runner_console import APART, role_of
 from . import events
 from .errors import JobError, LaunchError
 from .interrupts import Interrupts

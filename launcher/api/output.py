@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from ..common.text import own_lines, plain
+from ..features.roles.runner_console import role_of
 from ..head.output.labels import LONGEST, Labeller, Sanitizer
-from ..head.roles.role_console import role_of
 from .events import Output
 
 TYPE_CHECKING = False

@@ -106,7 +106,7 @@ def parsed(argv: Sequence[str]) -> Command:
 def _planned(argv: Sequence[str]) -> JobSpec:
     command = parsed(argv)
     if allocates(command.options.launcher):
-        from ..commands import salloc
+        from ..features.schedulers import command_salloc as salloc
 
         if salloc.is_needed(command.options, os.environ):
             raise UsageError(SCHEDULED)

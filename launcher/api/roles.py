@@ -6,10 +6,11 @@ import os
 
 from ..backends import allocates
 from ..common.errors import UsageError
+from ..features.roles import plan_command_line as command_line
+from ..features.roles import plan_spec as spec
+from ..features.roles.plan_file import ALSO
 from ..node.workers.calls import CALL
 from ..planning import rendezvous, this_node
-from ..planning.roles import command_line, spec
-from ..planning.roles.file import ALSO
 from .errors import LaunchError
 from .options import arguments, check_arguments, words
 from .payload import name_of, payload_of
@@ -96,7 +97,7 @@ def on_own_nodes(argv: Sequence[str], programs: Sequence[Sequence[str]]) -> Role
     command = parsed(argv)
     spec.check(command)
     if allocates(command.options.launcher):
-        from ..commands import salloc
+        from ..features.schedulers import command_salloc as salloc
 
         if salloc.is_needed(command.options, os.environ):
             raise UsageError(SCHEDULED)

@@ -16,17 +16,17 @@ from functools import partial
 from ..common import entry
 from ..common.errors import DsrunError, Fault, UsageError
 from ..common.loop import Loop
+from ..features.jobs.runner_relay import Relay
+from ..features.jobs.runner_server import LocalServer
 from ..head.job import control
-from ..head.local.relay import Relay
-from ..head.local.server import LocalServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from ..features.jobs.runner_server import LocalCaller, Verb
     from ..head.job.control import JobControl, MakePrograms
-    from ..head.local.server import LocalCaller, Verb
     from ..head.report.ending import Ending
     from ..specs.job import JobSpec
     from ..specs.roles import RolesSpec
@@ -94,7 +94,7 @@ class Service:
 
         programs: MakePrograms = OneProgram
         if roles is not None:
-            from ..head.roles.launch import programs_of
+            from ..features.roles.runner_launch import programs_of
 
             programs = programs_of(roles)
         spec = spec._replace(plan=start.plan)

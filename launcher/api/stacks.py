@@ -36,8 +36,9 @@ def read(job_id: str, *, role: str = "", native: bool = False) -> Stacks:
     from ..control import local
     from ..control.local_client import connect
     from ..control.versions import another
-    from ..head.stacks import collect, view_messages
-    from ..head.stacks.show import StackText, as_json
+    from ..features.stacks import runner_collect as collect
+    from ..features.stacks import runner_view_messages as view_messages
+    from ..features.stacks.runner_show import StackText, as_json
 
     patience = collect.NATIVE_PATIENCE if native else collect.PATIENCE
     try:

@@ -71,7 +71,7 @@ class Option(NamedTuple):
         no_variable: whether no DSRUN_* variable can set the option.
         file: `read` or `written` if the value names files, by their use; else "".
         offers: the kind of values that completion offers, besides the choices and the suggested
-            values (see `commands/completion`), or "".
+            values (see `features/completion/command`), or "".
     """
 
     default: Any

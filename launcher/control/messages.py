@@ -193,7 +193,7 @@ class Start(NamedTuple):
         generation: the round of an elastic job, from 1 on; 0 in other jobs.
         restarts: the number of restarts of the job's workers after failures so far.
         agent_variables: the environment that torch's agent has made for each worker here
-            (`node.elastic`).
+            (`features.elastic`).
         world: DSRUN_WORLD_INFO of the workers, or "".
     """
 

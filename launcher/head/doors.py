@@ -41,20 +41,31 @@ def opened(name: str) -> Any:
 
 
 OBSERVERS = (
-    Door(".watch.attach:rules", lambda job: bool(job.watch.rules or job.watch.fruitless_rounds)),
-    Door(".watch.attach:slow", lambda job: job.watch.slow),
-    Door(".watch.attach:hang", lambda job: bool(job.watch.hang_timeout)),
-    Door(".watch.attach:debugging", lambda job: job.debug is not None),
-    Door(".watch.attach:hooks", lambda job: bool(job.hooks.on_event or job.hooks.metrics_file)),
-    Door(".elastic.host_watch:watch", lambda job: bool(job.elastic and job.updates)),
+    Door(
+        "..features.watch.runner:rules",
+        lambda job: bool(job.watch.rules or job.watch.fruitless_rounds),
+    ),
+    Door("..features.watch.runner:slow", lambda job: job.watch.slow),
+    Door("..features.watch.runner:hang", lambda job: bool(job.watch.hang_timeout)),
+    Door("..features.watch.runner:debugging", lambda job: job.debug is not None),
+    Door(
+        "..features.watch.runner:hooks",
+        lambda job: bool(job.hooks.on_event or job.hooks.metrics_file),
+    ),
+    Door(
+        "..features.elastic.runner_host_watch:watch", lambda job: bool(job.elastic and job.updates)
+    ),
 )
 """Features that observe a run: each function is called with the run before it begins. It may
 return another function that is called in a thread once the job has ended, and waits until other
 programs have received the news."""
 
 RESTART_POLICIES = (
-    Door(".elastic.torch_rendezvous:policy", lambda job: job.plan.rendezvous is not None),
-    Door(".elastic.runner_rounds:policy", lambda job: job.elastic is not None),
+    Door(
+        "..features.elastic.runner_torch_rendezvous:policy",
+        lambda job: job.plan.rendezvous is not None,
+    ),
+    Door("..features.elastic.runner_policy:policy", lambda job: job.elastic is not None),
 )
 """Features that decide on restarts: each function is called with the state of a run, and returns
 its restart policy. The first row that applies is used; without one, the first failure or loss ends
@@ -76,11 +87,23 @@ class GateDoor(NamedTuple):
 
 
 GATES = (
-    GateDoor(".gates.synced_start:SyncedStart", lambda job: job.sync is not None, GateStage.JOB),
+    GateDoor(
+        "..features.sync.runner_gate:SyncedStart", lambda job: job.sync is not None, GateStage.JOB
+    ),
     GateDoor("..features.setup.runner:Setup", lambda job: bool(job.checks.setup), GateStage.JOB),
-    GateDoor(".gates.health:Health", lambda job: bool(job.checks.health_command), GateStage.NODE),
-    GateDoor(".gates.quick_check:QuickCheck", lambda job: job.checks.quick, GateStage.START),
-    GateDoor(".gates.interfaces:Interfaces", may_span_machines, GateStage.MASTER),
+    GateDoor(
+        "..features.health.runner:Health",
+        lambda job: bool(job.checks.health_command),
+        GateStage.NODE,
+    ),
+    GateDoor(
+        "..features.quick_check.runner_gate:QuickCheck",
+        lambda job: job.checks.quick,
+        GateStage.START,
+    ),
+    GateDoor(
+        "..features.quick_check.runner_interfaces:Interfaces", may_span_machines, GateStage.MASTER
+    ),
 )
 """Features that hold nodes back until something is done. Those of `GateStage.JOB` are imported with
 the run, all others when a node first reaches their stage."""
@@ -109,19 +132,47 @@ class JobVerb(NamedTuple):
 
 
 VERBS = {
-    "status": JobVerb(".job.job_requests:status", RoleRule.ONE_OR_ALL, ".roles.requests:status"),
-    "usage": JobVerb(".job.job_requests:usage", RoleRule.ONE_OR_ALL, ".roles.requests:usage"),
-    "stacks": JobVerb(".job.job_requests:stacks"),
-    "signal": JobVerb(".job.job_requests:signal", RoleRule.ONE_OR_ALL, ".roles.requests:signal"),
-    "stop": JobVerb(".job.job_requests:stop", RoleRule.ONE_OR_ALL, ".roles.requests:stop"),
-    "scale": JobVerb(".job.job_requests:scale"),
-    "logs": JobVerb(".job.job_requests:logs", RoleRule.ONE_OR_ALL, ".roles.requests:logs"),
-    "report": JobVerb(".job.report_request:report", RoleRule.ONE_OR_ALL, ".roles.requests:report"),
-    "restart": JobVerb(".job.job_requests:restart", RoleRule.ALL, ".roles.requests:restart"),
+    "status": JobVerb(
+        "..features.jobs.runner_requests:status",
+        RoleRule.ONE_OR_ALL,
+        "..features.roles.runner_requests:status",
+    ),
+    "usage": JobVerb(
+        "..features.jobs.runner_requests:usage",
+        RoleRule.ONE_OR_ALL,
+        "..features.roles.runner_requests:usage",
+    ),
+    "stacks": JobVerb("..features.jobs.runner_requests:stacks"),
+    "signal": JobVerb(
+        "..features.jobs.runner_requests:signal",
+        RoleRule.ONE_OR_ALL,
+        "..features.roles.runner_requests:signal",
+    ),
+    "stop": JobVerb(
+        "..features.jobs.runner_requests:stop",
+        RoleRule.ONE_OR_ALL,
+        "..features.roles.runner_requests:stop",
+    ),
+    "scale": JobVerb("..features.jobs.runner_requests:scale"),
+    "logs": JobVerb(
+        "..features.jobs.runner_requests:logs",
+        RoleRule.ONE_OR_ALL,
+        "..features.roles.runner_requests:logs",
+    ),
+    "report": JobVerb(
+        "..features.jobs.runner_report:report",
+        RoleRule.ONE_OR_ALL,
+        "..features.roles.runner_requests:report",
+    ),
+    "restart": JobVerb(
+        "..features.jobs.runner_requests:restart",
+        RoleRule.ALL,
+        "..features.roles.runner_requests:restart",
+    ),
 }
 """The verbs of a running job, by their names in requests of dsrun-job. A function gets the
-`RunAccess` of a run (`job/job_socket`), or the `RolesJob` for all roles, and then the caller, the
-request and its descriptors; it answers as a `Verb` of `LocalServer` does."""
+`RunAccess` of a run (`features/jobs/runner_socket`), or the `RolesJob` for all roles, and then the
+caller, the request and its descriptors; it answers as a `Verb` of `LocalServer` does."""
 
 
 class SectionDoor(NamedTuple):
@@ -151,10 +202,18 @@ class SectionDoor(NamedTuple):
 
 
 REPORT_SECTIONS = (
-    SectionDoor(".report.bindings:fields", lambda told: bool(told.bound)),
-    SectionDoor(".report.hangs:fields", lambda told: "Hang" in told.kinds, ".report.hangs:lines"),
-    SectionDoor(".report.slow:fields", lambda told: "Slow" in told.kinds, ".report.slow:lines"),
-    SectionDoor(".report.restarts:fields", lambda told: told.restarts > 0),
+    SectionDoor("..features.binding.runner_report:fields", lambda told: bool(told.bound)),
+    SectionDoor(
+        "..features.watch.runner_hang_report:fields",
+        lambda told: "Hang" in told.kinds,
+        "..features.watch.runner_hang_report:lines",
+    ),
+    SectionDoor(
+        "..features.watch.runner_slow_report:fields",
+        lambda told: "Slow" in told.kinds,
+        "..features.watch.runner_slow_report:lines",
+    ),
+    SectionDoor("..features.elastic.runner_report:fields", lambda told: told.restarts > 0),
 )
 """The sections that few reports have, in their order. Those of watches tell of values of a class of
 their own that the watch has added to `JobRecord.found`."""

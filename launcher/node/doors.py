@@ -8,7 +8,7 @@ from ..common.entry import load
 from ..common.records import NamedTuple
 from ..control import frames
 from ..specs.environment import JAX
-from .services.service import OpeningTime, ServiceDoor
+from .service import OpeningTime, ServiceDoor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,49 +31,51 @@ class NodeDoor(NamedTuple):
 
 
 OUTFITS = (
-    NodeDoor(".workers.hooked:outfit", lambda task: task.hooked),
+    NodeDoor("..features.stacks.node_outfit:outfit", lambda task: task.hooked),
     NodeDoor("..features.placeholders.node_outfit:outfit", lambda task: bool(task.workers.ends)),
     NodeDoor("..features.jax.node_outfit:outfit", lambda task: JAX in task.env),
     NodeDoor(".workers.calls:outfit", lambda task: bool(task.payload)),
-    NodeDoor(".debug.sockets:outfit", lambda task: bool(task.debug_secret)),
+    NodeDoor("..features.debug.node_sockets:outfit", lambda task: bool(task.debug_secret)),
 )
 """Changes to how workers are executed. Each function takes the specs of the workers of a round and
 their `StartingWorkers`, and returns a context of new specs, in which the workers start."""
 
 SERVICES = (
     ServiceDoor(
-        ".services.shards:QueueLines",
+        "..features.shards.node_service:QueueLines",
         OpeningTime.START,
         lambda task: task.workers.shard_queue,
         frame=frames.SHARD_ANSWER,
     ),
-    ServiceDoor(".services.probes:Probes", OpeningTime.FRAME, frame=frames.PROBE),
     ServiceDoor(
-        ".services.reach:Reaching",
+        "..features.quick_check.node_probe_service:Probes", OpeningTime.FRAME, frame=frames.PROBE
+    ),
+    ServiceDoor(
+        "..features.quick_check.node_reach_service:Reaching",
         OpeningTime.HELLO,
         lambda task: task.reach,
         frame=frames.REACH,
     ),
-    ServiceDoor(".services.death_watch:DeathWatch", OpeningTime.EACH_START),
+    ServiceDoor("..features.diagnosis.node_death_watch:DeathWatch", OpeningTime.EACH_START),
     ServiceDoor(
-        ".services.port_watch:PortWatch",
+        "..features.diagnosis.node_port_watch:PortWatch",
         OpeningTime.EACH_START,
         lambda task: task.rendezvous is None and (task.port is not None or task.has_rounds),
     ),
     ServiceDoor(
-        ".services.activity:Sampler",
+        "..features.watch.node_activity:Sampler",
         OpeningTime.EACH_START,
         lambda task: task.sample > 0,
         delay=lambda task: task.sample,
     ),
     ServiceDoor(
-        ".services.role_ports:RolePorts",
+        "..features.roles.node_ports:RolePorts",
         OpeningTime.STARTED,
         lambda task: bool(task.ports),
         frame=frames.PORTS_ASK,
     ),
     ServiceDoor(
-        ".services.affinity:AffinityReport",
+        "..features.binding.node_report:AffinityReport",
         OpeningTime.EACH_START,
         lambda task: task.binding.report,
     ),
@@ -82,9 +84,12 @@ SERVICES = (
 worker's end, the first one counts."""
 
 QUESTIONS = {
-    "usage": ("..control.job_messages:USAGE", ".questions.usage:UsageAnswers"),
-    "end_job": ("..control.job_messages:END_JOB", ".questions.job_end:JobEndAnswers"),
-    "stacks": ("..control.stack_messages:STACKS", ".stacks.questions:StackAnswers"),
+    "usage": ("..control.job_messages:USAGE", "..features.jobs.node_usage:UsageAnswers"),
+    "end_job": ("..control.job_messages:END_JOB", "..features.jobs.node_job_end:JobEndAnswers"),
+    "stacks": (
+        "..features.stacks.messages:STACKS",
+        "..features.stacks.node_questions:StackAnswers",
+    ),
 }
 """Questions that the runner may ask, by name: the row of a question, and its answers, which are a
 subclass of `NodeAnswers`, or a function of the `QuestionContext` and the ask that returns one."""

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 PROGRAMS: dict[str, str] = {
     "container": "..features.containers.node_host:main",
-    "collective": ".full_check.collective:main",
-    "debug": ".debug.program:main",
-    "device": ".full_check.devices:main",
-    "facts": ".facts_program:main",
-    "network": ".full_check.network:main",
+    "collective": "..features.full_check.node_collective:main",
+    "debug": "..features.debug.node_program:main",
+    "device": "..features.full_check.node_devices:main",
+    "facts": "..features.quick_check.node_program:main",
+    "network": "..features.full_check.node_network:main",
     "promises": "..features.promises.node_program:main",
-    "ready": ".ready_program:main",
+    "ready": "..features.quick_check.node_ready:main",
     "setup": "..features.setup.node_program:main",
-    "sync": ".sync.program:main",
+    "sync": "..features.sync.node_program:main",
 }
 """Programs by name: "module:function", the module relative to this package."""
 

@@ -153,7 +153,7 @@ def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
     """
     if options.elastic_config is None:
         return None
-    from .batch_config import fitting
+    from ..features.elastic.plan_batch_config import fitting
 
     return fitting(options.elastic_config, size)
 
@@ -194,7 +194,7 @@ def backend_settings(program: Program, options: Options) -> BackendSettings:
 def _binds(options: Options) -> bool:
     if "binding" not in doors.asked(options):
         return False
-    from .binding import binds
+    from ..features.binding.plan import binds
 
     return binds(options)
 
@@ -229,7 +229,7 @@ def _idle(command: Command) -> list[str]:
     empty = any(getattr(command.options, name) == "" for name in command.given)
     if command.given.isdisjoint(NOTED) and not empty:
         return []
-    from .idle import notes
+    from ..features.detached.plan_idle import notes
 
     return [*notes(command)]
 

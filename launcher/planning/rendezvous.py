@@ -62,7 +62,7 @@ def apply(command: Command) -> Command:
     if options.rdzv_backend == OWN:
         waits = {} if "start_timeout" in command.given else _start_timeout(conf)
         return command._replace(options=options.changed(**waits, **_master(options)))
-    from . import rendezvous_backend
+    from ..features.elastic import plan_rendezvous_backend as rendezvous_backend
 
     rendezvous_backend.check(command)
     _check(options)
@@ -112,7 +112,7 @@ def _master(options: Options) -> dict[str, str | int]:
 
 def _check(options: Options) -> None:
     from ..cli.options import all_options
-    from .elastic import elastic_agent
+    from ..features.elastic.plan import elastic_agent
 
     elastic_agent(options, options.rdzv_backend)
     for name, why in _CONTRADICTIONS.items():

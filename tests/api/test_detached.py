@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.api import DetachedJob, JobError, LaunchError, Role, launch_detached
-from dsrun.launcher.head.detached import job_folder
+from dsrun.launcher.features.detached import runner_job_folder as job_folder
 
 from ..support.kept_jobs import FAR, NAME, end, kept
 from ..support.limits import HANG, wait_for

@@ -18,7 +18,7 @@ from dsrun.launcher.api.errors import JobError, LaunchError, RankError
 from dsrun.launcher.api.job import Job
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.local_client import LocalClient
-from dsrun.launcher.head.roles.role_console import APART
+from dsrun.launcher.features.roles.runner_console import APART
 
 from ..support.interrupting import when_interrupts_are_counted
 from ..support.limits import HANG

@@ -16,9 +16,9 @@ from dsrun.launcher.api import Exit, Output, Role, Started, launch
 from dsrun.launcher.api.errors import JobError, LaunchError, RankError
 from dsrun.launcher.api.roles import plan
 from dsrun.launcher.cli.parser import parse
+from dsrun.launcher.features.roles.plan_file import parsed
+from dsrun.launcher.features.roles.plan_spec import find_nodes, roles_spec
 from dsrun.launcher.node.workers.calls import CALL
-from dsrun.launcher.planning.roles.file import parsed
-from dsrun.launcher.planning.roles.spec import find_nodes, roles_spec
 from dsrun.launcher.specs.roles import RolesSpec
 
 from ..support.checkout import CHECKOUT, IMPORTABLE

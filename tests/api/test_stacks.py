@@ -10,7 +10,7 @@ from dsrun.launcher.api.errors import JobError
 from dsrun.launcher.api.stacks import read
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import local
-from dsrun.launcher.head.stacks import view_messages
+from dsrun.launcher.features.stacks import runner_view_messages as view_messages
 
 from ..support import schemas
 from ..support.local_control import new_name, serving

@@ -559,7 +559,7 @@ def test_the_node_launchers_command_starts_one_in_a_hostile_folder(
 BUG = """Traceback (most recent call last):
   File "/opt/dsrun/launcher/node/main.py", line 230, in _code_of
     code = call()
-  File "/opt/dsrun/launcher/node/facts/collect.py", line 33, in collect
+  File "/opt/dsrun/launcher/features/quick_check/node_collect.py", line 33, in collect
     environ = environ_of(setup)
 TypeError: boo
 """
@@ -569,7 +569,7 @@ TypeError: boo
 def test_an_error_in_the_node_launcher_itself_is_a_bug_with_its_place(answered: bool) -> None:
     tried = causes.Attempt("w1", python="/opt/py")
     assert causes.explain_session(INTERNAL, BUG, b"", tried, answered=answered) == (
-        "its node launcher failed at node/facts/collect.py:33 (TypeError: boo):"
+        "its node launcher failed at features/quick_check/node_collect.py:33 (TypeError: boo):"
         " this is a bug in dsrun, please report it"
     )
     other = causes.explain_session(INTERNAL, "x: y\n", b"", tried, answered=True)

@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.cli.script_words import COMMANDS, meant, missing, unquoted
 from dsrun.launcher.cli.tool_options import OWN
-from dsrun.launcher.commands.job import VERBS
+from dsrun.launcher.features.jobs.command import VERBS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsrun.launcher.cli import config_files, toml_file
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.planning.roles import file
+from dsrun.launcher.features.roles import plan_file as file
 
 from ..support.properties import same_examples
 

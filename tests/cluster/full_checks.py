@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.full_check.full_check import run
+from dsrun.launcher.features.full_check.runner import run
 from dsrun.launcher.node.programs import command_line
 
 from ..support.limits import HANG
@@ -16,13 +16,13 @@ from ..support.limits import HANG
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dsrun.launcher.head.full_check.steps import Step, StepResult
+    from dsrun.launcher.features.full_check.runner_steps import Step, StepResult
 
     from .hosts import Cluster
 
 
 class HostPrograms:
-    """Programs on the hosts of a cluster, in place of `head.exec.programs`."""
+    """Programs on the hosts of a cluster, in place of `features.exec.runner_programs`."""
 
     def __init__(self, cluster: Cluster, names: Sequence[str]) -> None:
         self.names = names

@@ -17,8 +17,8 @@ from dsrun.launcher.backends import BACKENDS
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.messages import SessionEnd
+from dsrun.launcher.features.join import runner as dial_in
 from dsrun.launcher.head.fleet.fleet import NodeFleet
-from dsrun.launcher.head.job import dial_in
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.job.start import prepare
 from dsrun.launcher.head.output.console import Console

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.checks.findings import TABLE
+from dsrun.launcher.features.quick_check.runner_findings import TABLE
 
 from ..support.limits import wait_for
 from ..support.needs import need

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.head.full_check.network import STEP
+from dsrun.launcher.features.full_check.runner_network import STEP
 
 from ..support import schemas
 from .cable import Cable, cable_between, cable_to, slow_card, slow_link

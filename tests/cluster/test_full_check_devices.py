@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.full_check import collective_step, device_step
+from dsrun.launcher.features.full_check import runner_collective_step as collective_step
+from dsrun.launcher.features.full_check import runner_device_step as device_step
 
 from ..support.needs import need_modules
 from .full_checks import check

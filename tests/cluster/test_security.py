@@ -37,11 +37,17 @@ ALLOWED = {
     "data that is run when it is read": {
         *("launcher/node/call.py", "launcher/api/outcome.py"),
         "launcher/backends/package/command.py",
-        *("launcher/node/stacks/restricted_pickle.py", "launcher/head/diagnosis/file_rows.py"),
+        *(
+            "launcher/features/stacks/node_restricted_pickle.py",
+            "launcher/features/diagnosis/runner_file_rows.py",
+        ),
     },
     "files with names that can be guessed": {
-        *("launcher/node/preload/safety.py", "launcher/head/diagnosis/file_rows.py"),
-        "launcher/head/diagnosis/device_rows.py",
+        *(
+            "launcher/features/preload/node_safety.py",
+            "launcher/features/diagnosis/runner_file_rows.py",
+        ),
+        "launcher/features/diagnosis/runner_device_rows.py",
     },
 }
 """The worker of a function, the program that has sent it, a command that carries its own code, a

@@ -1,6 +1,6 @@
 """Slow hosts and links in a job that runs, found from outside.
 
-In how many steps they are named is tested with a clock: `tests/head/watch/test_slow.py`.
+In how many steps they are named is tested with a clock: `tests/features/watch/test_runner_slow.py`.
 """
 
 from __future__ import annotations

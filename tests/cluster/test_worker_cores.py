@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.cpu_list import format_cpus
-from dsrun.launcher.node.binding.topology import read_topology
+from dsrun.launcher.features.binding.node_topology import read_topology
 
 from ..support.control_groups import removed
 from ..support.limits import wait_for

@@ -162,7 +162,7 @@ STARTING = re.compile(r"subprocess\.\w+|os\.posix_spawn|os\.execve?")
 
 OWN_PROGRAM = {
     "launcher/node/workers/spawn.py": "system.execvpe",
-    "launcher/node/preload/worker.py": "os.execvpe",
+    "launcher/features/preload/node_worker.py": "os.execvpe",
 }
 """Where a worker's own program is executed: its PATH decides what that is."""
 
@@ -179,13 +179,13 @@ FOUND_BEFORE = {
     "launcher/api/detached.py": "sys.executable",
     "launcher/api/process.py": "sys.executable",
     "launcher/backends/ssh/config_reader.py": "ssh as it was found on creation",
-    "launcher/commands/salloc.py": "salloc, and scontrol beside it",
+    "launcher/features/schedulers/command_salloc.py": "salloc, and scontrol beside it",
     "launcher/features/promises/runner_job.py": "sys.executable",
-    "launcher/node/binding/numactl.py": "numactl as it was found",
-    "launcher/node/checks/venv.py": "/bin/bash",
-    "launcher/node/facts/report.py": "the interpreter of the workers",
-    "launcher/node/full_check/collective.py": "the interpreter of the workers",
-    "launcher/node/full_check/devices.py": "the interpreter of the workers",
+    "launcher/features/binding/node_numactl.py": "numactl as it was found",
+    "launcher/features/quick_check/node_venv.py": "/bin/bash",
+    "launcher/features/quick_check/node_report.py": "the interpreter of the workers",
+    "launcher/features/full_check/node_collective.py": "the interpreter of the workers",
+    "launcher/features/full_check/node_devices.py": "the interpreter of the workers",
 }
 """Modules that start what was found before in variables, and what that is."""
 
@@ -228,9 +228,9 @@ SEARCHED = {
     "launcher/backends/engines/slurm.py": "its name among variables for containers",
     "launcher/cli/options.py": "what a value is called",
     "launcher/cli/parser.py": "what values of paths are called",
-    "launcher/commands/salloc.py": "its name in a message",
+    "launcher/features/schedulers/command_salloc.py": "its name in a message",
     "launcher/node/checks/file_checks.py": "a worker's program, and --python NAME",
-    "launcher/node/checks/venv.py": "what --venv_script puts on it",
+    "launcher/features/quick_check/node_venv.py": "what --venv_script puts on it",
     "launcher/planning/folders.py": "which active environment comes first on it",
     "launcher/specs/environment.py": "what workers get",
 }

@@ -9,10 +9,10 @@ import pytest
 
 from dsrun.launcher.common import own_output
 from dsrun.launcher.common.formats import versioned
-from dsrun.launcher.head.full_check import svg
-from dsrun.launcher.head.hooks.exposition import Metric, text
-from dsrun.launcher.head.picture.page import page
-from dsrun.launcher.head.picture.replay import replay
+from dsrun.launcher.features.full_check import runner_svg as svg
+from dsrun.launcher.features.hooks.runner_exposition import Metric, text
+from dsrun.launcher.features.picture.runner_page import page
+from dsrun.launcher.features.picture.runner_replay import replay
 from dsrun.launcher.head.report import document
 
 from ..support.checkout import CHECKOUT

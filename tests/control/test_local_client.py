@@ -26,7 +26,7 @@ from ..support.own_names import own_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.head.local.server import LocalCaller
+    from dsrun.launcher.features.jobs.runner_server import LocalCaller
 
 __all__ = ["own_names"]
 

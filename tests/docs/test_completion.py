@@ -17,9 +17,9 @@ from dsrun.launcher.cli.help.rows import OptionRow
 from dsrun.launcher.cli.option import named
 from dsrun.launcher.cli.options import all_options, shared
 from dsrun.launcher.cli.tool_options import OWN
-from dsrun.launcher.commands import elastic
-from dsrun.launcher.commands.job import VERBS
 from dsrun.launcher.control import local
+from dsrun.launcher.features.elastic import command as elastic
+from dsrun.launcher.features.jobs.command import VERBS
 
 from ..support.kept_jobs import about, kept
 from ..support.limits import HANG

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from dsrun.launcher.cli.help.summary import EXIT_CODES
-from dsrun.launcher.commands.check_promises import BROKEN
-from dsrun.launcher.commands.job_cleanup import LEFT
 from dsrun.launcher.common import errors
-from dsrun.launcher.head.exec.results import TIMED_OUT
+from dsrun.launcher.features.exec.runner_results import TIMED_OUT
+from dsrun.launcher.features.jobs.command_cleanup import LEFT
+from dsrun.launcher.features.promises.command import BROKEN
 
 from ..support.checkout import CHECKOUT
 

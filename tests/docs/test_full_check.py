@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.full_check.link_words import ADVICE
-from dsrun.launcher.head.full_check.verdict import METRICS, LinkMetric
+from dsrun.launcher.features.full_check.runner_link_words import ADVICE
+from dsrun.launcher.features.full_check.runner_verdict import METRICS, LinkMetric
 
 from ..support.checkout import CHECKOUT
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from dsrun.launcher.control.messages import NodeBindings
+from dsrun.launcher.features.elastic.runner_policy import RunnerRounds
+from dsrun.launcher.features.jobs.runner_report import troubles
+from dsrun.launcher.features.watch.runner_hang_report import Hang
+from dsrun.launcher.features.watch.runner_slow_report import Slow
 from dsrun.launcher.head import doors
-from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
-from dsrun.launcher.head.job.report_request import troubles
 from dsrun.launcher.head.report.document import fields
-from dsrun.launcher.head.report.hangs import Hang
 from dsrun.launcher.head.report.report import of_kind
-from dsrun.launcher.head.report.slow import Slow
 from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.gate import GateStage
 from dsrun.launcher.head.run.restart_policy import NoRestarts

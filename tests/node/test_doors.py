@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.entry import load
+from dsrun.launcher.features.stacks.hook import FOLDER
 from dsrun.launcher.node import doors
+from dsrun.launcher.node.answers import NodeAnswers
 from dsrun.launcher.node.doors import NodeDoor
-from dsrun.launcher.node.hook import FOLDER
-from dsrun.launcher.node.questions.answers import NodeAnswers
-from dsrun.launcher.node.services.service import NodeService
+from dsrun.launcher.node.service import NodeService
 from dsrun.launcher.node.workers.spawn import StartingWorkers, WorkerSpec
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
@@ -26,7 +26,7 @@ from ..support.tasks import program_task
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dsrun.launcher.node.services.service import ServiceDoor
+    from dsrun.launcher.node.service import ServiceDoor
 
 SPEC = WorkerSpec(3, [b"python", b"train.py"], {b"A": b"1"}, b"/")
 TORCHS = Rendezvous("c10d", "h:1", "j", 1, 2, {}, "", 0, 0.1)

@@ -12,11 +12,11 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import NodeJob, Start
 from dsrun.launcher.control.round_messages import Ranks
+from dsrun.launcher.features.elastic import node_agent_environment as agent_environment
+from dsrun.launcher.features.elastic.plan import elastic_policy
 from dsrun.launcher.head.job.banner import banner
 from dsrun.launcher.head.job.start import commands
-from dsrun.launcher.node.workers import agent_environment
 from dsrun.launcher.planning import dry_run, rendezvous, this_node
-from dsrun.launcher.planning.elastic import elastic_policy
 from dsrun.launcher.planning.hosts import by_rank
 from dsrun.launcher.planning.job import plan_job
 from dsrun.launcher.planning.planner import make_plan

@@ -15,9 +15,9 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.messages import SessionEnd
+from dsrun.launcher.features.hold import runner_requests as requests
+from dsrun.launcher.features.hold.runner import Hold, HoldPhase
 from dsrun.launcher.head.fleet.fleet import NodeFleet
-from dsrun.launcher.head.hold import requests
-from dsrun.launcher.head.hold.hold import Hold, HoldPhase
 from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.report.ending import Ending
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dsrun.launcher.common.loop import Timer
-    from dsrun.launcher.head.local.server import LocalCaller
+    from dsrun.launcher.features.jobs.runner_server import LocalCaller
     from dsrun.launcher.specs.job import JobSpec
 
     from .kernel import Process
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 IDLE = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
-"""As in `head.hold.serve`, which handles the signals of the real process."""
+"""As in `features.hold.runner_serve`, which handles the signals of the real process."""
 
 SETTLED = 3.0
 """Seconds of rest after which what a job has used must have been given back."""
@@ -98,7 +98,7 @@ class HoldWorld(World):
             self.login.files.put(f"{FOLDER}/{name}", b"", mode=0o666)
 
     def _run(self) -> int:
-        """Be the hold, as `head.hold.serve`; return its exit code."""
+        """Be the hold, as `features.hold.runner_serve`; return its exit code."""
         self.streams.open_others()
         spec = self.job()
         spec = spec._replace(held=True, elastic=None, output=spec.output._replace(report_file=None))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.features.roles.runner_launch import programs_of
 from dsrun.launcher.head.job.launch import launch
 from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.roles.launch import programs_of
 from dsrun.launcher.head.run.events import Lost
 from dsrun.launcher.node import main
 from dsrun.launcher.specs.host import Host

@@ -74,7 +74,7 @@ def test_a_file_is_read_as_it_was_written() -> None:
 
 
 def test_a_hash_tells_neither_checkout_nor_interpreter_nor_version() -> None:
-    words = f'{sys.executable} {CHECKOUT}/launcher/node/elastic/shim.py {{"dsrun":"VERSION"}}'
+    words = f'{sys.executable} {CHECKOUT}/launcher/features/elastic/shim.py {{"dsrun":"VERSION"}}'
     version = words.replace("VERSION", __version__)
     assert digest.plain(version.encode()) == b'PYTHON shim.py {"dsrun":"VERSION"}'
 

@@ -1,4 +1,4 @@
-"""torch's elastic agent as a world plays it: `launcher/node/elastic/agent.py` without torch.
+"""torch's elastic agent as a world plays it: `elastic/agent.py` without torch.
 
 It does what torch's `LocalElasticAgent` does (torch 2.13): it joins a round, starts a shim for each
 worker, looks after them, and joins another round if one fails or the node launcher wants another.

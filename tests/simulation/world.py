@@ -15,16 +15,16 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.elastic import runner_rounds
-from dsrun.launcher.head.elastic.host_watch import list_hosts
+from dsrun.launcher.features.elastic import plan as elastic_plans
+from dsrun.launcher.features.elastic import runner_policy as runner_rounds
+from dsrun.launcher.features.elastic.runner_host_watch import list_hosts
+from dsrun.launcher.features.jobs.runner_requests import check_size
+from dsrun.launcher.features.quick_check import node_libraries as libraries
 from dsrun.launcher.head.job import launch
-from dsrun.launcher.head.job.job_requests import check_size
 from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.job.start import PreparedStart
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import Lost, RanksStarted, Round, Started
-from dsrun.launcher.node.facts import libraries
-from dsrun.launcher.planning import elastic as elastic_plans
 from dsrun.launcher.specs.environment import ForwardedEnv
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.doors import VERBS
-from dsrun.launcher.head.job.job_socket import (
+from dsrun.launcher.features.jobs.runner_socket import (
     JobSocket,
     RunAccess,
     RunHistory,
     only_run,
     verbs_of,
 )
+from dsrun.launcher.head.doors import VERBS
 
 from .limits import HANG
 from .local_control import request

@@ -18,7 +18,7 @@ from .checkout import IMPORTABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.node.binding.plan import BindingPlan, WorkerShare
+    from dsrun.launcher.features.binding.node_plan import BindingPlan, WorkerShare
 
 Row = tuple[str, int, str]
 """The cpus of a worker, the number of its cores, and the rule for its memory."""

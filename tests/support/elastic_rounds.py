@@ -6,7 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.head.elastic.rounds import Rounds
+from dsrun.launcher.features.elastic.runner_rounds import Rounds
 from dsrun.launcher.specs.policies import ElasticPolicy
 
 from .clock import Clock

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.errors import SWEPT
 from dsrun.launcher.control import frames, messages, round_messages
+from dsrun.launcher.features.elastic import runner_policy as runner_rounds
+from dsrun.launcher.features.elastic.runner_admission import PAUSES
+from dsrun.launcher.features.elastic.runner_host_watch import list_hosts
+from dsrun.launcher.features.elastic.runner_policy import RunnerRounds
+from dsrun.launcher.features.jobs.runner_requests import check_size
 from dsrun.launcher.head.doors import observe
-from dsrun.launcher.head.elastic import runner_rounds
-from dsrun.launcher.head.elastic.admission import PAUSES
-from dsrun.launcher.head.elastic.host_watch import list_hosts
-from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
-from dsrun.launcher.head.job.job_requests import check_size
 from dsrun.launcher.specs.policies import CheckPolicy, ElasticPolicy, WatchPolicy
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.local import LocalStream
-from dsrun.launcher.head.hold.hold import Hold
-from dsrun.launcher.head.hold.requests import verbs
+from dsrun.launcher.features.hold.runner import Hold
+from dsrun.launcher.features.hold.runner_requests import verbs
+from dsrun.launcher.features.jobs.runner_server import LocalServer
 from dsrun.launcher.head.job.one_program import OneProgram
-from dsrun.launcher.head.local.server import LocalServer
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs import codec
 from dsrun.launcher.specs.hold import HoldSpec

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.exec.events import HostCommand, HostEnded, HostFailed, HostOutput
+from dsrun.launcher.features.exec.runner_events import (
+    HostCommand,
+    HostEnded,
+    HostFailed,
+    HostOutput,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from dsrun.launcher.head.exec.events import HostEvent
+    from dsrun.launcher.features.exec.runner_events import HostEvent
 
 
 class FakeHosts:

@@ -10,7 +10,7 @@ from .clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dsrun.launcher.head.full_check.steps import Script, StepRequest, StepResult
+    from dsrun.launcher.features.full_check.runner_steps import Script, StepRequest, StepResult
 
 
 class FakePrograms:

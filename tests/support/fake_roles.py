@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.control.role_messages import Ports
-from dsrun.launcher.head.roles.roles_job import RolesJob
+from dsrun.launcher.features.roles.runner_job import RolesJob
 from dsrun.launcher.specs.policies import ElasticPolicy, HookPolicy
 from dsrun.launcher.specs.roles import Ready, RoleSpec, RolesSpec
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher import __version__
-from dsrun.launcher.commands.job_view import JobView
 from dsrun.launcher.control.job_messages import DeviceUsage, RankUsage, Usage
-from dsrun.launcher.control.job_status import JobStatus, NodeStatus, RankStatus, as_fields
+from dsrun.launcher.features.jobs.command_view import JobView
+from dsrun.launcher.features.jobs.status import JobStatus, NodeStatus, RankStatus, as_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsrun.launcher.head.local.server import LocalCaller, Message
+    from dsrun.launcher.features.jobs.runner_server import LocalCaller, Message
 
 NOW = 1_795_000_000.0
 HOSTILE = "[red]bold[/] \x1b[2J\x1b]0;title\x07\u202e\r\n\tend ☃ 漢字"

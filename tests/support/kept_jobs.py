@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dsrun.launcher.head.detached import job_folder, journal
-from dsrun.launcher.head.detached.job_folder import About, KeptEnd
-from dsrun.launcher.head.detached.journal import JournalEntry
-from dsrun.launcher.head.detached.process_identity import ProcessIdentity, identity
+from dsrun.launcher.features.detached import runner_job_folder as job_folder
+from dsrun.launcher.features.detached import runner_journal as journal
+from dsrun.launcher.features.detached.runner_job_folder import About, KeptEnd
+from dsrun.launcher.features.detached.runner_journal import JournalEntry
+from dsrun.launcher.features.detached.runner_process_identity import ProcessIdentity, identity
 from dsrun.launcher.head.run import events
 
 GONE = identity(os.getpid())._replace(start=1)

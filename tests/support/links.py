@@ -6,13 +6,13 @@ from itertools import combinations
 from random import Random
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.control.link_messages import Link
+from dsrun.launcher.features.full_check.messages import Link
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.full_check.pairs import Pair
-    from dsrun.launcher.head.full_check.steps import StepFailed
+    from dsrun.launcher.features.full_check.runner_pairs import Pair
+    from dsrun.launcher.features.full_check.runner_steps import StepFailed
 
 Links = dict[tuple[str, str], "Link | StepFailed"]
 

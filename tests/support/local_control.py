@@ -12,14 +12,14 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, local
-from dsrun.launcher.head.local.server import LocalServer
+from dsrun.launcher.features.jobs.runner_server import LocalServer
 
 from .limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dsrun.launcher.head.local.server import Verb
+    from dsrun.launcher.features.jobs.runner_server import Verb
 
 NOBODY = 65534
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from dsrun.launcher.common.cpu_list import format_cpus
-from dsrun.launcher.node.binding.topology import Topology, read_topology
+from dsrun.launcher.features.binding.node_topology import Topology, read_topology
 
 GIB = 1 << 20
 """In KiB, as meminfo counts."""

@@ -6,8 +6,8 @@ import json
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.picture.page import page
-from dsrun.launcher.head.picture.timeline import Timeline
+from dsrun.launcher.features.picture.runner_page import page
+from dsrun.launcher.features.picture.runner_timeline import Timeline
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     Alarm,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dsrun.launcher.head.local.server import LocalCaller
+    from dsrun.launcher.features.jobs.runner_server import LocalCaller
 
 
 class FakeHold:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.common.event_queue import EventQueue
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
-from dsrun.launcher.node.elastic.rounds import NodeRounds
+from dsrun.launcher.features.elastic.node_rounds import NodeRounds
 from dsrun.launcher.node.machine.blocking import Calls
 
 from .clock import Clock

@@ -6,8 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.head.sync.source import SyncSource
-from dsrun.launcher.node.sync.program import Conversation
+from dsrun.launcher.features.sync.node_program import Conversation
+from dsrun.launcher.features.sync.runner_source import SyncSource
 from dsrun.launcher.specs.sync import SyncSpec
 
 if TYPE_CHECKING:

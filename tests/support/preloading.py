@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import dsrun.launcher.node.preload
+import dsrun.launcher.features.preload
 from dsrun.launcher.common.poll import ready
+from dsrun.launcher.features.preload import node_messages as messages
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.preload import messages
 from dsrun.launcher.node.workers.spawn import WorkerSpec, spawn
 
 from .limits import HANG
@@ -26,7 +26,7 @@ from .specs import PYTHON
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-PROGRAM = Path(dsrun.launcher.node.preload.__file__).with_name("process.py")
+PROGRAM = Path(dsrun.launcher.features.preload.__file__).with_name("process.py")
 COMMON = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
 """The variables of a preloader."""
 

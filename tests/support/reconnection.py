@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.elastic.admission import PAUSES, Membership
+from dsrun.launcher.features.elastic.runner_admission import PAUSES, Membership
+from dsrun.launcher.features.elastic.runner_reconnector import AT_ONCE, PACE, Reconnector
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
-from dsrun.launcher.head.fleet.reconnector import (
-    AT_ONCE,
-    PACE,
-    Reconnector,
-)
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node

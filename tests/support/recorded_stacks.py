@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dsrun.launcher.control.stack_messages import NetworkUse, ProcessState, ThreadStack
-from dsrun.launcher.head.stacks.view import RankView
+from dsrun.launcher.features.stacks.messages import NetworkUse, ProcessState, ThreadStack
+from dsrun.launcher.features.stacks.runner_view import RankView
 
 FILE = Path(__file__).parents[1] / "head" / "watch" / "recorded_stacks.json"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.diagnosis.verdict import explanation
+from dsrun.launcher.features.diagnosis.runner_verdict import explanation
 from dsrun.launcher.head.doors import REPORT_SECTIONS
 from dsrun.launcher.head.report.report import JobReport, Loss, WorkerFailure
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.picture.page import page
-from dsrun.launcher.head.picture.roles_timeline import RolesTimeline
+from dsrun.launcher.features.picture.runner_page import page
+from dsrun.launcher.features.picture.runner_roles_timeline import RolesTimeline
 from dsrun.launcher.head.run.events import Exit, RankOutput, RanksStarted, Started
 
 from .clock import Clock

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.common.event_queue import EventQueue
-from dsrun.launcher.head.roles.policy import RolesPolicy
+from dsrun.launcher.features.roles.runner_policy import RolesPolicy
 from dsrun.launcher.specs.roles import Ready, RoleSpec
 
 if TYPE_CHECKING:

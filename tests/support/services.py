@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.node.machine.devices import NodeDevices
-from dsrun.launcher.node.services.service import ServiceContext
+from dsrun.launcher.node.service import ServiceContext
 
 from .tasks import program_task
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.control.stack_messages import Collective, ProcessState, ThreadStack
-from dsrun.launcher.head.stacks.view import RankView
+from dsrun.launcher.features.stacks.messages import Collective, ProcessState, ThreadStack
+from dsrun.launcher.features.stacks.runner_view import RankView
 
 LIB = "/venv/lib/python3.11"
 C10D = f"{LIB}/site-packages/torch/distributed/distributed_c10d.py"

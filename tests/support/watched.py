@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.questions import QuestionMessage
-from dsrun.launcher.control.stack_messages import STACKS, Collective, StacksAnswer, ThreadStack
-from dsrun.launcher.head.watch import attach
+from dsrun.launcher.features.stacks.messages import STACKS, Collective, StacksAnswer, ThreadStack
+from dsrun.launcher.features.watch import runner as attach
 from dsrun.launcher.specs.policies import WatchPolicy
 
 from .questions import reply

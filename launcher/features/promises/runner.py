@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ...common.loop import Loop
-    from ...head.exec.programs import NodePrograms
+    from ..exec.runner_programs import NodePrograms
     from .runner_rows import PromiseRow
 
     Over: TypeAlias = Callable[[], None]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeAlias
 
     from ...common.errors import DsrunError
+    from ...features.jobs.runner_socket import FindRun
     from ...specs.job import JobSpec
     from ...specs.roles import RolesSpec
     from ..fleet.fleet import NodeFleet
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ..report.ending import Ending
     from ..run.run_node import RunNode
     from ..run.run_view import ObservedRun
-    from .job_socket import FindRun
 
     class JobControl(Protocol):
         """The interface of a job for those who stop or observe it."""

@@ -46,8 +46,8 @@ def _explained(known: JobReport, no_requeue_code: int) -> JobReport:
         known: the report without an explanation.
         no_requeue_code: the exit code for a job that would fail again; 0 for none.
     """
+    from ...features.diagnosis.runner_verdict import explanation
     from ...specs.verdict import Retry
-    from ..diagnosis.verdict import explanation
 
     found = explanation(known)
     fails_again = found.verdict.retry is Retry.NO

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
+    from ...features.jobs.runner_socket import JobSocket
     from ...specs.job import JobSpec
     from ..output.screen import Screen
     from .control import Programs
-    from .job_socket import JobSocket
 
 
 class RunnerJob:
@@ -77,7 +77,7 @@ class RunnerJob:
     def attach(self, programs: Programs) -> None:
         """Set the programs of the job, which have not started."""
         if is_page(self.spec.output.report_file):
-            from ..watch.attach import painter
+            from ...features.watch.runner import painter
 
             self._draw = painter(self.loop.clock, programs.spec, programs.observe_runs)
         self.console.on_broken_pipe = programs.on_broken_output
@@ -92,7 +92,7 @@ class RunnerJob:
     def _listen(self, programs: Programs) -> None:
         if self._closed:
             return
-        from .job_socket import JobSocket, verbs_of
+        from ...features.jobs.runner_socket import JobSocket, verbs_of
 
         verbs = verbs_of(programs, programs.requests())
         self._socket = JobSocket(self.loop, self.spec.job_id, verbs, self.console.log)
@@ -150,7 +150,7 @@ class RunnerJob:
         self._aside([lambda: file.write(path, self._text(ending), problems.append)], wrote)
 
     def _text(self, ending: Ending) -> str:
-        from ..watch.attach import report_text
+        from ...features.watch.runner import report_text
 
         path = self.spec.output.report_file
         return report_text(path, ending, self.loop.clock, self._draw, self.spec)

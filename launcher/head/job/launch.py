@@ -164,7 +164,7 @@ def listening(
     """Return a context with a listener if node launchers dial in, else an empty one."""
     if not any(part.backend.transport == "dial" for part in parts):
         return nullcontext()
-    from . import dial_in
+    from ...features.join import runner as dial_in
 
     if BACKENDS[spec.plan.launcher].joins:
         return dial_in.shared(fleet, spec, console, job)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import ParamSpec
 
     from ...common.errors import DsrunError
+    from ...features.jobs.runner_socket import FindRun, RunAccess, RunHistory
     from ...specs.job import JobSpec
     from ..fleet.fleet import NodeFleet
     from ..output.screen import Screen
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..run.run import Happening, RunOverrides
     from ..run.run_node import RunNode
     from ..run.run_view import RunView
-    from .job_socket import FindRun, RunAccess, RunHistory
 
     P = ParamSpec("P")
 
@@ -167,7 +167,7 @@ class OneProgram:
 
     def requests(self) -> FindRun:
         """Note what requests ask for from now on; return the search for the run of one."""
-        from .job_socket import RunHistory, only_run
+        from ...features.jobs.runner_socket import RunHistory, only_run
 
         seen = RunHistory(self._run.loop.clock)
         self._run.observe(seen.on_event)
@@ -175,7 +175,7 @@ class OneProgram:
 
     def access(self, seen: RunHistory) -> RunAccess:
         """Return the access of requests to the run, given the history."""
-        from .job_socket import RunAccess
+        from ...features.jobs.runner_socket import RunAccess
 
         return RunAccess(self.view, self.handle, self._log, self._run.fleet, seen)
 

@@ -76,7 +76,7 @@ def launch(
     job = partial(conduct, spec, start, backend_for(spec), programs)
     if not spec.supervision.requeue_codes:
         return job()
-    from .requeue import requeueing
+    from ...features.schedulers.runner_requeue import requeueing
 
     return requeueing(spec.supervision.requeue_codes, job)
 

@@ -183,7 +183,7 @@ def on_shard_request(run: RunState, node: RunNode, body: bytes) -> None:
 
 def on_bindings(run: RunState, node: RunNode, body: bytes) -> None:
     """Print the CPU and memory bindings of all workers, once every node has reported its own."""
-    from ..report import bindings
+    from ...features.binding import runner_report as bindings
 
     node.bound = messages.unpack(messages.NodeBindings, body)
     bindings.show([(one.name, one.bound) for one in run.nodes], run.log)

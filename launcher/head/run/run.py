@@ -148,14 +148,14 @@ class RunEffects:
 
     def ask_allocation(self) -> None:
         """Ask Slurm whether the job's allocation has ended."""
-        from .allocation_end import ask
+        from ...features.schedulers.runner_allocation_end import ask
 
         seen = lambda end: self._handle(run_signals.on_allocation, end)  # noqa: E731
         self.close_too(ask(self._fleet.loop, os.environ, seen))
 
     def show_stacks(self, nodes: Sequence[RunNode], workers: Workers) -> None:
         """Print the stacks of the running ranks as soon as their nodes have sent them."""
-        from ..stacks import collect
+        from ...features.stacks import runner_collect as collect
 
         collect.show(self._fleet, nodes, workers, self.log)
 

@@ -181,4 +181,4 @@ def _tell_of_imports(run: RunState, nodes: Sequence[RunNode]) -> None:
 
 def _prepare_for_failures() -> None:
     """Import the modules that explain failures, so that a report need not wait for them."""
-    from ..diagnosis import verdict  # noqa: F401
+    from ...features.diagnosis import runner_verdict as verdict  # noqa: F401

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ...common.loop import Timer
+    from ...features.shards.runner_requests import ShardRequests
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
     from ..fleet.node_connection import NodeConnection
-    from ..shards.requests import ShardRequests
     from .events import Observers
     from .gate import Done, GateStage
     from .restart_policy import RestartPolicy
@@ -456,6 +456,6 @@ class RunState:
 
 
 def _shards(run: RunState) -> ShardRequests:
-    from ..shards.requests import ShardRequests
+    from ...features.shards.runner_requests import ShardRequests
 
     return ShardRequests(run.send, run.warn)

@@ -347,7 +347,7 @@ class Startup:
 
     def _choose_master(self) -> None:
         verdicts = {node.name: node.verdicts for node in self._nodes[1:]}
-        from ..checks.before_start import choose_master
+        from ...features.quick_check.runner_before_start import choose_master
 
         address, reasons = choose_master(self._candidates, verdicts, self._port)
         if address:
@@ -422,7 +422,8 @@ def _problems(nodes: Sequence[RunNode]) -> list[str]:
     hellos = {n.node.rank: n.hello for n in nodes if n.hello}
     if len(nodes) == 1 and not any(hello.problems for hello in hellos.values()):
         return []
-    from ..checks import before_start, missing_here
+    from ...features.quick_check import runner_before_start as before_start
+    from ...features.quick_check import runner_missing_here as missing_here
 
     found = before_start.problems([n.node for n in nodes], hellos)
     return missing_here.with_names(found) if found else []
@@ -432,7 +433,7 @@ def _candidates(plan: Plan, first: RunNode) -> tuple[str, ...]:
     """Return the addresses of the first node to try, in the order of preference."""
     if len(plan.nodes) == 1:
         return (plan.master_addr or LOCALHOST,)
-    from ..checks.before_start import master_candidates
+    from ...features.quick_check.runner_before_start import master_candidates
 
     assert first.hello is not None
     return master_candidates(first.node, first.hello, plan.master_addr)

@@ -48,7 +48,7 @@ def check(task: NodeJob, at: At = str, devices: NodeDevices | None = None) -> Fi
         return made._replace(problems=(problem,))
     if not task.facts:
         return made
-    from ..facts.collect import collect
+    from ...features.quick_check.node_collect import collect
 
     return made._replace(facts=collect(setup, at))
 
@@ -132,7 +132,7 @@ class _Checks:
         """Prevent changes of the synced folder while this process runs."""
         if not self._task.synced:
             return
-        from ..sync import in_use
+        from ...features.sync import node_in_use as in_use
 
         self._at(os.fsdecode(environment.from_wire(self._task.synced[0])))
         try:
@@ -145,7 +145,7 @@ class _Checks:
         named = self._task.workers.venv_script
         if not named or not system.isdir(self._workdir):
             return b""
-        from . import venv
+        from ...features.quick_check import node_venv as venv
 
         script, wire = environment.from_wire(named), environment.from_wire
         before = {wire(name): wire(value) for name, value in self._base.items()}
@@ -203,7 +203,7 @@ class _Checks:
 def _debugger_problem(setup: NodeSetup, at: At) -> str:
     if not setup.task.debug_secret:
         return ""
-    from ..debug import check as debugpy
+    from ...features.debug import node_check as debugpy
 
     at(os.fsdecode(setup.python))
     return debugpy.problem(setup)

@@ -76,7 +76,7 @@ def program_problem(
         why = _problem("Python", os.fsdecode(python), os.X_OK)
         if " may not " in why:
             return f"{why} {ANOTHER_PYTHON}"
-        from . import pythons
+        from ...features.quick_check import node_pythons as pythons
 
         return pythons.problem(os.fsdecode(python), os.fsdecode(path).split(os.pathsep))
     if program.module:
@@ -131,7 +131,7 @@ def _forbidden(path: str) -> str:
 
 
 def _is_installed(module: str, python: str) -> bool:
-    from ..facts.interpreter import interpreter
+    from ...features.quick_check.node_interpreter import interpreter
 
     if module in sys.stdlib_module_names:
         return True

@@ -77,7 +77,7 @@ class NodeDevices:
         if self.visible:
             return len(self.visible)
         if not self._numa_nodes:
-            from ..binding import topology
+            from ...features.binding import node_topology as topology
 
             cores = topology.read_topology(allowed=system.sched_getaffinity(0))
             self._numa_nodes = topology.numa_nodes(cores)

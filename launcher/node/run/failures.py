@@ -58,7 +58,7 @@ def find(
 
 
 def _read(failed: Sequence[Process], tails: Mapping[str, Sequence[str]]) -> list[object]:
-    from ..crash_evidence.evidence import of_outputs
+    from ...features.diagnosis.node_evidence import of_outputs
 
     variable = error_file.VARIABLE.encode()
     recorded = {

@@ -14,7 +14,7 @@ from ...control import frames, messages
 from ..doors import SERVICES, outfitted
 from ..machine import leftovers, processes
 from ..machine.blocking import Calls
-from ..services.service import NodeServices, ServiceContext
+from ..service import NodeServices, ServiceContext
 from ..workers.group import WorkerGroup
 from ..workers.group_state import StopPolicy
 from ..workers.prepare import NodeSetup
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ...common.loop import Loop
-    from ..elastic.rounds import NodeRounds
-    from ..preload.preloaded_workers import PreloadedWorkers
-    from ..preload.preloader import Preloader
+    from ...features.elastic.node_rounds import NodeRounds
+    from ...features.preload.node_preloader import Preloader
+    from ...features.preload.node_workers import PreloadedWorkers
     from ..workers.group import FailureDetails
     from ..workers.prepare import FileFindings
     from ..workers.spawn import Process
@@ -305,7 +305,7 @@ class NodeRun:
         """Start the imports of a preloader while the other nodes prepare."""
         if not self.task.workers.preload and kept is None:
             return None
-        from ..preload.preloaded_workers import PreloadedWorkers
+        from ...features.preload.node_workers import PreloadedWorkers
 
         return PreloadedWorkers(self._loop, self._setup, self._note, kept)
 
@@ -349,7 +349,7 @@ class NodeRun:
 
     def start_rounds(self, start: messages.Start) -> None:
         """Start the agent of an elastic job."""
-        from ..elastic.rounds import NodeRounds
+        from ...features.elastic.node_rounds import NodeRounds
 
         told = self._send, self._state, self._calls, self._queue
         self._rounds = NodeRounds(self._loop, self._setup, start, *told)

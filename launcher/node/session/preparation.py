@@ -52,7 +52,7 @@ class Preparation:
         self.making = True
         self._devices = _devices(task)
         if task.held and task.facts:
-            from ..facts import collect  # noqa: F401  # or every child would import it
+            from ...features.quick_check import node_collect as collect  # noqa: F401  # or every child would import it
         self._timer = self._loop.call_later(SILENT, self._tell)
         try:
             called = write_in_child(partial(file_checks.write, task, self._devices))

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec
 
     from ...control.stream import FrameStream
+    from ..answers import NodeQuestions
     from ..guard import Guard
-    from ..questions.answers import NodeQuestions
     from ..workers.prepare import FileFindings
     from .side_services import SideServices
     from .signal_deduplicator import Way
@@ -259,8 +259,8 @@ class Session:
     def _on_question(self, body: bytes) -> None:
         """Answer a question; the code for that is imported for the first one."""
         if self._questions is None:
+            from ..answers import NodeQuestions, QuestionContext
             from ..doors import QUESTIONS
-            from ..questions.answers import NodeQuestions, QuestionContext
 
             workers = lambda: self._active.workers if self._active else ()  # noqa: E731
             context = QuestionContext(self._loop, workers)

@@ -95,7 +95,7 @@ class LogFiles:
     def _named_files(self, start: Start, local: int) -> dict[int, str]:
         if not start.agent_variables:
             return {}
-        from . import agent_environment
+        from ...features.elastic import node_agent_environment as agent_environment
 
         folder = os.fsdecode(self._setup.workdir)
         files = agent_environment.log_files(start, local)

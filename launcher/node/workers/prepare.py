@@ -213,7 +213,7 @@ class NodeSetup:
             slots = len(task.slots) if task.slots is not None else self.devices.count()
             equipment = self.equip(task.slots or tuple(range(slots)))
             if self.policy.bind_to != "none":
-                from ..binding import apply
+                from ...features.binding import node_apply as apply
 
                 environ = {**self.base, **task.env}
                 self._warn(apply.check(environ, self.policy, equipment.numa_nodes))

@@ -7,8 +7,8 @@ import os
 from ...common import system
 from ...specs import environment
 from ...specs.environment import to_wire
-from ..binding.cores import WorkerCores, unbound
 from ..machine import leftovers
+from ..machine.cores import WorkerCores, unbound
 from .log_files import LogFiles
 from .spawn import MemoryPolicy, WorkerSpec
 
@@ -96,7 +96,7 @@ class WorkerSpecs:
         nodes, policy = self._equipment.numa_nodes, self._setup.policy
         if policy.bind_to == "none":
             return unbound(len(nodes), self._setup.cpus)
-        from ..binding import apply
+        from ...features.binding import node_apply as apply
 
         devices, cpus = self._equipment.devices, self._setup.cpus
         return apply.bound(policy, nodes, self._note, devices=devices, cpus=cpus)
@@ -148,7 +148,7 @@ class WorkerSpecs:
         if "SLURM_PROCID" in setup.base:
             variables |= environment.of_slurm(info, setup.base, _workers(start.world))
         if start.agent_variables:
-            from .agent_environment import variables as of_agent
+            from ...features.elastic.node_agent_environment import variables as of_agent
 
             variables |= of_agent(start, local)
         if setup.peers is not None:

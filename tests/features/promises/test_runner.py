@@ -22,7 +22,7 @@ from ...support.promises import broken
 CHECK = (sys.executable, str(BIN / "dsrun-check"))
 OWN_ROWS = """
 import sys
-from dsrun.launcher.commands import check
+from dsrun.launcher.features.full_check import command as check
 from dsrun.launcher.features.promises import runner, runner_rows as rows
 
 known = {row.name: row for row in rows.ROWS}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.head.diagnosis import verdict
+from dsrun.launcher.features.diagnosis import runner_verdict as verdict
 from dsrun.launcher.head.job.ending import ending_of
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.specs.policies import SupervisionPolicy

@@ -13,7 +13,8 @@ from dsrun.launcher import backends
 from dsrun.launcher.backends.base import StartCommand
 from dsrun.launcher.backends.spec import BackendSpec, TaskIdentity
 from dsrun.launcher.common.errors import LostError, UsageError
-from dsrun.launcher.head.job import launch, requeue, start
+from dsrun.launcher.features.schedulers import runner_requeue as requeue
+from dsrun.launcher.head.job import launch, start
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.detached.console import DetachedConsole
-from dsrun.launcher.head.local.relay import Relay
+from dsrun.launcher.features.detached.runner_console import DetachedConsole
+from dsrun.launcher.features.jobs.runner_relay import Relay
+from dsrun.launcher.features.roles.runner_console import RoleConsole
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.roles.role_console import RoleConsole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.features.elastic.runner_policy import RunnerRounds
 from dsrun.launcher.head.run import run_signals
 from dsrun.launcher.head.run.gate import Gates, GateStage
 from dsrun.launcher.specs.policies import ElasticPolicy

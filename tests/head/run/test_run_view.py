@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.head.elastic.rounds import SETTLE
+from dsrun.launcher.features.elastic.runner_rounds import SETTLE
 from dsrun.launcher.head.run.run_state import RunState
 from dsrun.launcher.head.run.run_view import RunPhase
 

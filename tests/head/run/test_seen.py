@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
-from dsrun.launcher.head.job.job_socket import RunHistory
+from dsrun.launcher.features.jobs.runner_socket import RunHistory
 from dsrun.launcher.head.run.events import (
     RESULT,
     Exit,

@@ -12,9 +12,9 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import NodeJob
+from dsrun.launcher.features.quick_check.node_pythons import problem
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.node.checks.file_checks import check, environment_of, restored, write
-from dsrun.launcher.node.checks.pythons import problem
 from dsrun.launcher.node.machine.devices import NodeDevices
 from dsrun.launcher.node.workers.prepare import FileFindings
 from dsrun.launcher.specs.program import Program

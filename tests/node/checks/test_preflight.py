@@ -11,7 +11,8 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.common import system
-from dsrun.launcher.node.checks import preflight, pythons
+from dsrun.launcher.features.quick_check import node_pythons as pythons
+from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.specs.program import Program
 
 from ...support.local_control import needs_root

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dsrun.launcher.features.stacks import node_family as family
 from dsrun.launcher.node.machine import processes
-from dsrun.launcher.node.stacks import family
 
 from ...support.frozen import frozen, mounted
 from ...support.limits import wait_for

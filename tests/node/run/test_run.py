@@ -18,12 +18,13 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Probe, Start
 from dsrun.launcher.control.role_messages import PortsAsk
-from dsrun.launcher.node.crash_evidence import memory
-from dsrun.launcher.node.crash_evidence.kernel_log import KernelLog
+from dsrun.launcher.features.diagnosis import node_death_watch as death_watch
+from dsrun.launcher.features.diagnosis import node_memory as memory
+from dsrun.launcher.features.diagnosis import node_port_watch as port_watch
+from dsrun.launcher.features.diagnosis.node_kernel_log import KernelLog
 from dsrun.launcher.node.machine import leftovers, ports, processes
 from dsrun.launcher.node.run import run
 from dsrun.launcher.node.run.run_state import NodeRunPhase
-from dsrun.launcher.node.services import death_watch, port_watch
 from dsrun.launcher.node.workers.spawn import spawn
 from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control import frames
+from dsrun.launcher.features.sync.node_folder import SyncFolder
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.node.machine import processes
 from dsrun.launcher.node.session.preparation import LIMIT, SILENT
-from dsrun.launcher.node.sync.folder import SyncFolder
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_runner import FakeRunner, prepared, ran, stopped

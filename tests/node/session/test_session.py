@@ -18,7 +18,7 @@ import pytest
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.role_messages import RolePeers
-from dsrun.launcher.node.checks import probes
+from dsrun.launcher.features.quick_check import node_probes as probes
 from dsrun.launcher.node.machine import leftovers, ports, processes
 from dsrun.launcher.node.session.session import START_TIMEOUT
 from dsrun.launcher.specs.role_words import Peers

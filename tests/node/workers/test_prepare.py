@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import __version__
+from dsrun.launcher.features.quick_check.node_pythons import problem
 from dsrun.launcher.node.checks import preflight
 from dsrun.launcher.node.checks.file_checks import check
-from dsrun.launcher.node.checks.pythons import problem
 from dsrun.launcher.node.machine import ports
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.policies import BindingPolicy

@@ -11,9 +11,9 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start
-from dsrun.launcher.node.binding import apply
-from dsrun.launcher.node.binding.cores import WorkerCores
+from dsrun.launcher.features.binding import node_apply as apply
 from dsrun.launcher.node.machine import processes
+from dsrun.launcher.node.machine.cores import WorkerCores
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
 from dsrun.launcher.specs.host import Slot

@@ -1,1 +1,0 @@
-"""The JSON types of the other commands with `--json`: see `common.formats`."""

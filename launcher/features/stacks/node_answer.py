@@ -1,0 +1,141 @@
+"""The stacks of workers, read in a child of the node launcher: reading may block."""
+
+from __future__ import annotations
+
+import os
+
+from ...common import system
+from . import node_faults as faults
+from . import node_file_locks as file_locks
+from . import node_files as files
+from . import node_flight as flight
+from . import node_network as network
+from . import node_py_spy as py_spy
+from .messages import ProcessState, StacksAnswer, ThreadStack
+from .node_family import families
+from .node_limits import fitting
+from .node_py_spy import Reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ...node.workers.spawn import Process
+    from .messages import NetworkUse, StacksAsk
+    from .node_family import Member
+
+
+def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> StacksAnswer:
+    """Return the stacks of these workers that can be read within this number of seconds."""
+    until = system.monotonic() + seconds
+    for _ in range(3):  # nothing is open here, and no pipe must be a standard stream
+        system.open_fd(os.devnull, os.O_RDWR)
+    members = families([(one.spec.rank, one.pid) for one in workers], children=ask.children)
+    halted = {one.pid for one in members if one.state in HALTED}
+    able = [one for one in workers if one.pid not in halted]
+    asked = flight.ask(able) if ask.collectives else {}
+    uses = _network(workers, members)
+    readings, holders = _read(ask, workers, members, until), file_locks.holders()
+    records = flight.records(workers, asked, until) if ask.collectives else {}
+    readings |= _told(workers, members, readings, flight.main_threads(records))
+    stacks = StacksAnswer(
+        processes=tuple(
+            _state(one, readings[one.pid])._replace(holder=holders.get(one.pid, 0))
+            for one in members
+        ),
+        threads=tuple(thread for one in members for thread in readings[one.pid].threads),
+        collectives=flight.collectives(records),
+        network=uses,
+    )
+    if ask.save:
+        stacks = stacks._replace(saved=files.save(stacks, workers))
+    return fitting(stacks)
+
+
+def states(workers: Sequence[Process], problem: str) -> StacksAnswer:
+    """Return the states of the workers alone, and why there is nothing more."""
+    members = families([(one.spec.rank, one.pid) for one in workers], children=False)
+    rows = tuple(_state(one, Reading(problem=problem)) for one in members)
+    return StacksAnswer(rows, (), ())
+
+
+def _state(member: Member, reading: Reading) -> ProcessState:
+    return ProcessState(*member[:6], source=reading.source, problem=reading.problem)
+
+
+def _network(workers: Sequence[Process], members: Sequence[Member]) -> tuple[NetworkUse, ...]:
+    """Return the network use of those processes that run Python."""
+    known = network.sockets()
+    ports = {one.spec.rank: one.spec.env.get(b"MASTER_PORT", b"") for one in workers}
+    stores = {rank: int(port) if port.isdigit() else 0 for rank, port in ports.items()}
+    pids = {one.pid for one in workers}
+    able = [one for one in members if not _obstacle(one, pids)]
+    return tuple(network.use(one.rank, one.pid, known, stores[one.rank]) for one in able)
+
+
+def _read(
+    ask: StacksAsk, workers: Sequence[Process], members: Sequence[Member], until: float
+) -> dict[int, Reading]:
+    programs = {one.spec.rank: py_spy.find(one) for one in workers}
+    pids = {one.pid for one in workers}
+    readings = {one.pid: Reading(problem=_obstacle(one, pids)) for one in members}
+    free = [one for one in members if not readings[one.pid].problem]
+    readings |= {one.pid: MISSING for one in free}
+    if not ask.native:  # native code only py-spy can read
+        readings |= _written((one for one in free if faults.goes_first(one.pid)), until)
+    able = [one for one in free if programs[one.rank] and readings[one.pid].problem]
+    readings |= py_spy.read(
+        [(one, programs[one.rank]) for one in able], native=ask.native, until=until
+    )
+    return readings | _written((one for one in free if readings[one.pid].problem), until)
+
+
+def _written(members: Iterable[Member], until: float) -> dict[int, Reading]:
+    """Return the stacks that some of these processes can write themselves."""
+    able = [one for one in members if one.state in ANSWERS]
+    return {
+        pid: Reading(threads, "faulthandler") for pid, threads in faults.read(able, until).items()
+    }
+
+
+def _told(
+    workers: Sequence[Process],
+    members: Sequence[Member],
+    readings: Mapping[int, Reading],
+    frames: Mapping[int, tuple[str, ...]],
+) -> dict[int, Reading]:
+    """Return the main threads' stacks reported by workers, where no reader succeeded.
+
+    Without py-spy, this covers running processes, such as those waiting for a CUDA kernel.
+    """
+    pids = {one.pid for one in workers}
+    able = [one for one in members if one.pid in pids and not _obstacle(one, pids)]
+    return {
+        one.pid: Reading((_main_thread(one, frames[one.rank]),), "worker")
+        for one in able
+        if one.rank in frames and readings[one.pid].problem
+    }
+
+
+def _main_thread(member: Member, frames: tuple[str, ...]) -> ThreadStack:
+    return ThreadStack(member.pid, "MainThread", True, member.state == "R", frames)
+
+
+HALTED = frozenset("TtZX")
+"""States in which no thread of a process runs, or could answer."""
+
+ANSWERS = frozenset("RS")
+"""States in which a process can handle a signal."""
+
+MISSING = Reading(problem="py-spy is not installed on this node (pip install py-spy)")
+
+
+def _obstacle(member: Member, workers: set[int]) -> str:
+    """Return why the stacks of a process are not to be read, "" if they are."""
+    if member.tracer:
+        return f"pid {member.tracer}, such as a debugger, traces it"
+    if member.state in "ZX":
+        return "it has ended"
+    if not member.python and member.pid not in workers:
+        return py_spy.NO_PYTHON
+    return ""

@@ -1,0 +1,284 @@
+"""Decides whether a job hangs, from two views of all its ranks some time apart. Pure.
+
+A job hangs if none of its ranks is active, and there is a further reason to think so: ranks wait
+for another rank, or a process cannot run, or waits for an event that nobody will cause. A rank that
+waits for others may use the CPU for that, or print something in another thread: its stack shows the
+wait.
+"""
+
+from __future__ import annotations
+
+import re
+from math import inf
+
+from ...common.records import NamedTuple
+from ..stacks.runner_culprit import Reason, explain
+from ..stacks.runner_rank_words import FOR_CHILDREN, culprit_child
+from ..stacks.runner_wait_kinds import (
+    COMPLETED,
+    FOR_OTHERS,
+    PERHAPS_FOR_OTHERS,
+    Kind,
+    of_process,
+    place_of,
+)
+from .runner_outside_waits import Outside, waits_outside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..stacks.runner_culprit import WaitExplanation
+    from ..stacks.runner_view import RankView
+
+    Views = Mapping[int, RankView]
+
+ALONE = {Reason.STOPPED, Reason.BLOCKED, Reason.CHILD, Reason.MISMATCH, Reason.BEHIND}
+"""Reasons that suffice, even if no other rank seems to wait."""
+
+WITHIN = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
+"""Waits that only the rank's own processes can end, while none of these is active."""
+
+LOCKED = {Kind.LOCK, Kind.NATIVE}
+"""Waits in a process of a rank that nothing but this process can end."""
+
+RECEIVING = 8192
+"""Bytes a second that a rank which only waits receives at most."""
+
+LONGER = 3
+"""Number of timeouts after which a doubtful hang is reported: a rank computes at one place while
+the others wait for it, or no rank waits for another."""
+
+NEARLY = 0.9
+"""Part of the timeout that is enough where looks at the stacks show for how long a rank waits."""
+
+PATIENT = {Kind.SLEEP, Kind.SIGNAL, Kind.DEBUGGER}
+"""Waits that a program has chosen: nothing is missing there."""
+
+MAY_BE_A_SERVER = "it may be a server that waits for requests"
+
+MAY_BE_A_WAIT = "it may be waiting for something that is not a rank"
+
+UNREAD = {Reason.UNKNOWN, Reason.SILENT}
+"""Reasons that follow from missing stacks."""
+
+MAY_BE_AT_WORK = "it may be working"
+"""The problem of a rank whose stack could not be read in time, as on a busy node."""
+
+IN_TIME = re.compile(r"^no stacks within|^py-spy did not answer in time$")
+"""Problems that reveal nothing about a rank's activity (`features/stacks/`: `runner_collect` and
+`node_py_spy`)."""
+
+TIMED = re.compile(r"\b(Timer\.run|Event\.wait|sleep) \(")
+"""Functions in which a thread waits for a limited time, and may then continue."""
+
+
+class Stay(NamedTuple):
+    """The seconds that a rank has been at its place.
+
+    Attributes:
+        least: since it was first seen there.
+        most: the time since it was last seen elsewhere; infinity for never.
+    """
+
+    least: float
+    most: float = inf
+
+
+class Judgement(NamedTuple):
+    """The result of comparing two views.
+
+    Attributes:
+        hang: the explanation; None if the job does not hang.
+        working: the active ranks, which speak against a hang.
+        again: seconds after which it may be a hang, if known; else 0.0.
+    """
+
+    hang: WaitExplanation | None
+    working: tuple[int, ...] = ()
+    again: float = 0.0
+
+
+def judge(
+    before: Views,
+    now: Views,
+    timeout: float,
+    passed: float,
+    stays: Mapping[int, Stay],
+) -> Judgement:
+    """Return whether a job has hung for the timeout.
+
+    Args:
+        before: the ranks at an earlier time.
+        now: the ranks; the `idle` of each is the time for which it has been inactive.
+        timeout: seconds.
+        passed: seconds from the earlier time to this one.
+        stays: the time of each rank at its place.
+    """
+    least = RECEIVING * max(passed, 1.0)
+    working = tuple(
+        rank
+        for rank, view in sorted(now.items())
+        if not _stands(before.get(rank), view, timeout, least)
+    )
+    if working or not now or not _is_sure(now, timeout):
+        return Judgement(None, working)
+    known = explain({rank: view._replace(idle=stood(view)) for rank, view in now.items()})
+    outside = waits_outside(known, now)
+    if outside is Outside.YES:
+        return Judgement(None)
+    if not _is_hang(known, before, now):
+        silent = outside <= Outside.READS and _is_silent(now, LONGER * timeout)
+        return Judgement(known._replace(doubt=MAY_BE_A_WAIT) if silent else None)
+    slack = (1 - NEARLY) * timeout
+    still = min(_still(view, stays[rank], slack) for rank, view in now.items())
+    if still < timeout - slack:
+        return Judgement(None, again=timeout - still)
+    return Judgement(known._replace(doubt=_doubt(known, now, outside)))
+
+
+def _doubt(known: WaitExplanation, now: Views, outside: Outside) -> str:
+    """Return another explanation than a hang, "" if no evidence suggests one."""
+    if outside:
+        return MAY_BE_A_SERVER
+    if known.reason in UNREAD and any(_is_unread(now[rank]) for rank in known.odd):
+        return MAY_BE_AT_WORK
+    return MAY_BE_A_WAIT if _may_go_on(known, now) else ""
+
+
+def _is_unread(view: RankView) -> bool:
+    """Return whether the stack of a rank could not be read in time."""
+    problems = view.problem, view.worker.problem if view.worker else ""
+    return any(map(IN_TIME.search, problems))
+
+
+def _still(view: RankView, stay: Stay, slack: float) -> float:
+    """Return the seconds without a known action of a rank, or of gloo on its behalf.
+
+    Moving from one wait to another takes so little that a rank may seem idle all the time. Reports
+    and samples are taken at different moments; times may differ by some `slack`.
+    """
+    still = stood(view)
+    fits = stay.least <= still <= stay.most + slack
+    return min(quiet(view), still if fits else stay.least)
+
+
+def stood(view: RankView) -> float:
+    """Return for how long a rank has made no progress, even if it used the CPU."""
+    return max(view.idle, unfinished(view))
+
+
+def unfinished(view: RankView) -> float:
+    """Return for how long a rank has been in a collective, 0.0 if none is recorded."""
+    ages = (one.age for one in view.collectives if one.state != COMPLETED)
+    return min(ages, default=0.0)
+
+
+def _stands(before: RankView | None, now: RankView, timeout: float, least: float) -> bool:
+    """Return whether a rank has made no progress between the two views.
+
+    A rank that has received at least this number of bytes is active.
+    """
+    if before is None or before.pid != now.pid or has_moved(before, now):
+        return False
+    if received(before, now) > least:
+        return False
+    return now.idle >= timeout or _waits(now)
+
+
+def _is_sure(now: Views, timeout: float) -> bool:
+    """Return whether some rank does nothing, or all are in a collective, as is recorded.
+
+    Ranks that wait for each other most of the time may be found in the same line twice.
+    """
+    return any(one.idle >= timeout for one in now.values()) or all(map(_unfinished, now.values()))
+
+
+def has_moved(before: RankView, now: RankView) -> bool:
+    """Return whether its main thread, or its collectives, are not where they were."""
+    there, here = main_frames(before), main_frames(now)
+    moved = bool(there and here and there != here)
+    return moved or calls(before) != calls(now) or _hears(before, now)
+
+
+def main_frames(view: RankView) -> tuple[str, ...]:
+    """Return the stack of a rank's main thread, () if unknown."""
+    return next((one.frames for one in view.threads_of(view.pid) if one.main), ())
+
+
+def received(before: RankView, now: RankView) -> int:
+    """Return the number of bytes that a rank's connections have received between two views."""
+    there, here = (sum(one.received for one in view.network) for view in (before, now))
+    return abs(here - there)
+
+
+def _hears(before: RankView, now: RankView) -> bool:
+    """Return whether gloo has certainly exchanged data with other ranks since."""
+    return quiet(now) < quiet(before) < inf
+
+
+def quiet(view: RankView) -> float:
+    """Return for how long gloo has exchanged no data with other ranks, infinity if unknown.
+
+    torch does not record what gloo sends from one rank to another.
+    """
+    return min((one.quiet for one in view.network if one.quiet >= 0), default=inf)
+
+
+def calls(view: RankView) -> dict[str, tuple[int, str]]:
+    """Return the newest collective of each group, and how far it is."""
+    newest = sorted(view.collectives, key=lambda one: one.sequence)
+    return {one.group: (one.sequence, one.state) for one in newest}
+
+
+def _waits(view: RankView) -> bool:
+    """Return whether a rank waits for others though it uses the CPU, as with NCCL."""
+    kind = place_of(view).kind
+    return kind in FOR_OTHERS or (kind in {*PERHAPS_FOR_OTHERS, Kind.CODE} and _unfinished(view))
+
+
+def _unfinished(view: RankView) -> bool:
+    return any(one.state != COMPLETED for one in view.collectives)
+
+
+def _is_hang(known: WaitExplanation, before: Views, views: Views) -> bool:
+    """Return whether there is a reason why ranks that do nothing will not continue."""
+    if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
+        return True
+    kinds = {rank: place_of(view).kind for rank, view in views.items()}
+    others = {*kinds.values()} <= FOR_OTHERS | PERHAPS_FOR_OTHERS
+    foreign = {*kinds.values()} == {Kind.KEY}  # which a process of another job may set
+    for_others = len(views) > 1 and others and not foreign
+    within = (rank for rank, kind in kinds.items() if kind in WITHIN)
+    stays = any(place_of(before[rank]).kind is kinds[rank] for rank in within)
+    locked = any(all(map(_has_locked_child, (before[rank], views[rank]))) for rank in views)
+    return for_others or stays or locked or known.reason is Reason.DIFFERENT
+
+
+def _is_silent(views: Views, seconds: float) -> bool:
+    """Return whether all ranks have been inactive for this time, and wait for an event."""
+    places = [place_of(view) for view in views.values()]
+    waits = any(one.known and one.kind not in PATIENT for one in places)
+    return waits and all(view.idle >= seconds for view in views.values())
+
+
+def _may_go_on(known: WaitExplanation, views: Views) -> bool:
+    """Return whether no rank waits for another, and some rank's wait may be served."""
+    kinds = {rank: place_of(view).kind for rank, view in views.items()}
+    others = FOR_OTHERS | PERHAPS_FOR_OTHERS - LOCKED
+    if known.reason in ALONE or others.intersection(kinds.values()):
+        return False
+    timed = (_is_timed(views[rank]) for rank, kind in kinds.items() if kind in LOCKED)
+    return bool({Kind.QUEUE, Kind.THREAD}.intersection(kinds.values())) or any(timed)
+
+
+def _is_timed(view: RankView) -> bool:
+    """Return whether another thread of a rank waits for a time."""
+    threads = view.threads_of(view.pid)[1:]
+    return any(TIMED.search(frame) for one in threads for frame in one.frames)
+
+
+def _has_locked_child(view: RankView) -> bool:
+    """Return whether a rank waits for a child process that waits for a lock in its code."""
+    child = culprit_child(view) if place_of(view).kind in FOR_CHILDREN else None
+    return child is not None and of_process(view, child.pid).kind in LOCKED

@@ -1,1 +1,0 @@
-"""Compares the facts of all nodes, and finds problems. Pure."""

@@ -1,1 +1,0 @@
-"""Debuggers for workers, from this machine."""

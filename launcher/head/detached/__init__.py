@@ -1,1 +1,0 @@
-"""Jobs without a terminal: how they leave it, and their kept records."""

@@ -1,1 +1,0 @@
-"""The diagnosis of failures: their classes, and the evidence for each."""

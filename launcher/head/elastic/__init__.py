@@ -1,1 +1,0 @@
-"""The runner's half of an elastic job."""

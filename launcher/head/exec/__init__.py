@@ -1,1 +1,0 @@
-"""Commands on all nodes: how they are sent, and how their output is shown."""

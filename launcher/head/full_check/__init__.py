@@ -1,1 +1,0 @@
-"""Measures the nodes and the network between them, and names what is slow."""

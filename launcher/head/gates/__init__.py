@@ -1,1 +1,0 @@
-"""Gates: features that hold nodes back until something is done."""

@@ -1,1 +1,0 @@
-"""Held nodes: a fleet that programs use one after another."""

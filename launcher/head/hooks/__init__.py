@@ -1,1 +1,0 @@
-"""Reports to other programs about a run: metrics and events."""

@@ -1,1 +1,0 @@
-"""Requests of this user on this machine to a running job or hold."""

@@ -1,1 +1,0 @@
-"""A picture of a job over time, as one HTML file."""

@@ -1,1 +1,0 @@
-"""The shard queues that workers take data from."""

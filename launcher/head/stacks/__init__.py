@@ -1,1 +1,0 @@
-"""The stacks of all workers: collected, folded, and explained."""

@@ -1,1 +1,0 @@
-"""Copies a folder's changes to the nodes."""

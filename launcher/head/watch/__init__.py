@@ -1,1 +1,0 @@
-"""The watches on a running job: for hangs, rules on its output, and slow ranks."""

@@ -1,1 +1,0 @@
-"""Evidence on this machine about the end of a worker."""

@@ -1,1 +1,0 @@
-"""Debuggers for workers on this node."""

@@ -1,1 +1,0 @@
-"""The node's half of an elastic job."""

@@ -1,1 +1,0 @@
-"""The facts of this node for comparison with other nodes."""

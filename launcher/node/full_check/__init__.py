@@ -1,1 +1,0 @@
-"""Programs that measure this node, and its network to others."""

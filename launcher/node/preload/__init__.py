@@ -1,1 +1,0 @@
-"""Workers that are forked from one process, which has imported their modules."""

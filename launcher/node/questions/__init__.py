@@ -1,1 +1,0 @@
-"""The answers to questions of the runner, whatever runs here."""

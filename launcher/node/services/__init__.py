@@ -1,1 +1,0 @@
-"""Services of a node for a run and its workers."""

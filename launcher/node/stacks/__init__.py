@@ -1,1 +1,0 @@
-"""The stacks of workers' processes."""

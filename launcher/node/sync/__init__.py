@@ -1,1 +1,0 @@
-"""Receives a folder that the runner copies to its nodes."""
