@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from dsrun.launcher.common.entry import load
 from dsrun.launcher.common.formats import VERSIONS
 from dsrun.launcher.features.binding.json_types import Topo
 from dsrun.launcher.features.elastic.json_types import ElasticPlan
@@ -16,7 +17,7 @@ from dsrun.launcher.features.promises.json_types import PromisesJson
 from dsrun.launcher.features.roles.plan_json_types import RolesPlan
 from dsrun.launcher.features.roles.runner_json_types import RolesEnded
 from dsrun.launcher.features.stacks.runner_json_types import StacksJson
-from dsrun.launcher.head.doors import REPORT_SECTIONS, opened
+from dsrun.launcher.head.doors import REPORT_SECTIONS
 from dsrun.launcher.head.report import json_types as report
 from dsrun.launcher.planning.json_types import AllocationJson, PlanJson
 
@@ -61,7 +62,7 @@ class Output(NamedTuple):
 
 def section_type(section: SectionDoor) -> Any:
     """Return the class of the fields of a section of the report."""
-    return type_hints(opened(section.fields))["return"]
+    return type_hints(load(f"{section.module}:fields"))["return"]
 
 
 OUTPUTS = {

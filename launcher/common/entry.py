@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Command = Callable[[list[str]], int]
 
 
+FEATURES = f"{__name__.rpartition('.common')[0]}.features"
+"""The package below which tables name what they have."""
+
 GC_THRESHOLD = 20_000
 """New objects before a garbage collection: a start makes fewer, and none of them is garbage."""
 
@@ -78,8 +81,8 @@ def _open_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
-def load(name: str, package: str | None) -> Any:
-    """Return an object by its entry point, "module:name", the module relative to a package."""
+def load(name: str, package: str = FEATURES) -> Any:
+    """Return an object by its entry point, ".module:name", the module relative to a package."""
     module, _, own = name.partition(":")
     bare = module.lstrip(".")
     level = len(module) - len(bare)

@@ -13,7 +13,6 @@ from .run.node_jobs import may_span_machines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from ..specs.job import JobSpec
     from .report.report import JobReport
@@ -27,7 +26,7 @@ class Door(NamedTuple):
     """One feature of a job.
 
     Attributes:
-        name: the function's module below this folder, a colon, and its name.
+        name: the function's module below `features/`, a colon, and its name.
         applies: returns whether a job has the feature.
     """
 
@@ -35,37 +34,21 @@ class Door(NamedTuple):
     applies: Callable[[JobSpec], bool]
 
 
-def opened(name: str) -> Any:
-    """Return a function by its module below this folder, and its own name."""
-    return load(name, __package__)
-
-
 OBSERVERS = (
-    Door(
-        "..features.watch.runner:rules",
-        lambda job: bool(job.watch.rules or job.watch.fruitless_rounds),
-    ),
-    Door("..features.watch.runner:slow", lambda job: job.watch.slow),
-    Door("..features.watch.runner:hang", lambda job: bool(job.watch.hang_timeout)),
-    Door("..features.watch.runner:debugging", lambda job: job.debug is not None),
-    Door(
-        "..features.watch.runner:hooks",
-        lambda job: bool(job.hooks.on_event or job.hooks.metrics_file),
-    ),
-    Door(
-        "..features.elastic.runner_host_watch:watch", lambda job: bool(job.elastic and job.updates)
-    ),
+    Door(".watch.runner:rules", lambda job: bool(job.watch.rules or job.watch.fruitless_rounds)),
+    Door(".watch.runner:slow", lambda job: job.watch.slow),
+    Door(".watch.runner:hang", lambda job: bool(job.watch.hang_timeout)),
+    Door(".watch.runner:debugging", lambda job: job.debug is not None),
+    Door(".watch.runner:hooks", lambda job: bool(job.hooks.on_event or job.hooks.metrics_file)),
+    Door(".elastic.runner_host_watch:watch", lambda job: bool(job.elastic and job.updates)),
 )
 """Features that observe a run: each function is called with the run before it begins. It may
 return another function that is called in a thread once the job has ended, and waits until other
 programs have received the news."""
 
 RESTART_POLICIES = (
-    Door(
-        "..features.elastic.runner_torch_rendezvous:policy",
-        lambda job: job.plan.rendezvous is not None,
-    ),
-    Door("..features.elastic.runner_policy:policy", lambda job: job.elastic is not None),
+    Door(".elastic.runner_torch_rendezvous:policy", lambda job: job.plan.rendezvous is not None),
+    Door(".elastic.runner_policy:policy", lambda job: job.elastic is not None),
 )
 """Features that decide on restarts: each function is called with the state of a run, and returns
 its restart policy. The first row that applies is used; without one, the first failure or loss ends
@@ -87,23 +70,11 @@ class GateDoor(NamedTuple):
 
 
 GATES = (
-    GateDoor(
-        "..features.sync.runner_gate:SyncedStart", lambda job: job.sync is not None, GateStage.JOB
-    ),
-    GateDoor("..features.setup.runner:Setup", lambda job: bool(job.checks.setup), GateStage.JOB),
-    GateDoor(
-        "..features.health.runner:Health",
-        lambda job: bool(job.checks.health_command),
-        GateStage.NODE,
-    ),
-    GateDoor(
-        "..features.quick_check.runner_gate:QuickCheck",
-        lambda job: job.checks.quick,
-        GateStage.START,
-    ),
-    GateDoor(
-        "..features.quick_check.runner_interfaces:Interfaces", may_span_machines, GateStage.MASTER
-    ),
+    GateDoor(".sync.runner_gate:SyncedStart", lambda job: job.sync is not None, GateStage.JOB),
+    GateDoor(".setup.runner:Setup", lambda job: bool(job.checks.setup), GateStage.JOB),
+    GateDoor(".health.runner:Health", lambda job: bool(job.checks.health_command), GateStage.NODE),
+    GateDoor(".quick_check.runner_gate:QuickCheck", lambda job: job.checks.quick, GateStage.START),
+    GateDoor(".quick_check.runner_interfaces:Interfaces", may_span_machines, GateStage.MASTER),
 )
 """Features that hold nodes back until something is done. Those of `GateStage.JOB` are imported with
 the run, all others when a node first reaches their stage."""
@@ -131,44 +102,18 @@ class JobVerb(NamedTuple):
     of_roles: str = ""
 
 
+_JOB, _ROLES = ".jobs.runner_requests", ".roles.runner_requests"
+
 VERBS = {
-    "status": JobVerb(
-        "..features.jobs.runner_requests:status",
-        RoleRule.ONE_OR_ALL,
-        "..features.roles.runner_requests:status",
-    ),
-    "usage": JobVerb(
-        "..features.jobs.runner_requests:usage",
-        RoleRule.ONE_OR_ALL,
-        "..features.roles.runner_requests:usage",
-    ),
-    "stacks": JobVerb("..features.jobs.runner_requests:stacks"),
-    "signal": JobVerb(
-        "..features.jobs.runner_requests:signal",
-        RoleRule.ONE_OR_ALL,
-        "..features.roles.runner_requests:signal",
-    ),
-    "stop": JobVerb(
-        "..features.jobs.runner_requests:stop",
-        RoleRule.ONE_OR_ALL,
-        "..features.roles.runner_requests:stop",
-    ),
-    "scale": JobVerb("..features.jobs.runner_requests:scale"),
-    "logs": JobVerb(
-        "..features.jobs.runner_requests:logs",
-        RoleRule.ONE_OR_ALL,
-        "..features.roles.runner_requests:logs",
-    ),
-    "report": JobVerb(
-        "..features.jobs.runner_report:report",
-        RoleRule.ONE_OR_ALL,
-        "..features.roles.runner_requests:report",
-    ),
-    "restart": JobVerb(
-        "..features.jobs.runner_requests:restart",
-        RoleRule.ALL,
-        "..features.roles.runner_requests:restart",
-    ),
+    "status": JobVerb(f"{_JOB}:status", RoleRule.ONE_OR_ALL, f"{_ROLES}:status"),
+    "usage": JobVerb(f"{_JOB}:usage", RoleRule.ONE_OR_ALL, f"{_ROLES}:usage"),
+    "stacks": JobVerb(f"{_JOB}:stacks"),
+    "signal": JobVerb(f"{_JOB}:signal", RoleRule.ONE_OR_ALL, f"{_ROLES}:signal"),
+    "stop": JobVerb(f"{_JOB}:stop", RoleRule.ONE_OR_ALL, f"{_ROLES}:stop"),
+    "scale": JobVerb(f"{_JOB}:scale"),
+    "logs": JobVerb(f"{_JOB}:logs", RoleRule.ONE_OR_ALL, f"{_ROLES}:logs"),
+    "report": JobVerb(".jobs.runner_report:report", RoleRule.ONE_OR_ALL, f"{_ROLES}:report"),
+    "restart": JobVerb(f"{_JOB}:restart", RoleRule.ALL, f"{_ROLES}:restart"),
 }
 """The verbs of a running job, by their names in requests of dsrun-job. A function gets the
 `RunAccess` of a run (`features/jobs/runner_socket`), or the `RolesJob` for all roles, and then the
@@ -179,41 +124,36 @@ class SectionDoor(NamedTuple):
     """One section of the report of a job, as `ReportSection`.
 
     Attributes:
-        fields: name of the function that returns its fields in JSON, given the report.
+        module: has `fields`, which returns its fields in JSON, given the report.
         applies: returns whether a report has it.
-        lines: name of the function that returns its lines of the text, given the report and its
-            headline, which is "" while the job runs; "" for no lines.
+        lines: whether the module has `lines` as well, which returns its lines of the text, given
+            the report and its headline, which is "" while the job runs.
     """
 
-    fields: str
+    module: str
     applies: Callable[[JobReport], bool]
-    lines: str = ""
+    lines: bool = False
 
     def json(self, report: JobReport) -> Mapping[str, object]:
         """Return its fields of a report, {} if the report has none."""
-        made: Mapping[str, object] = opened(self.fields)(report) if self.applies(report) else {}
+        if not self.applies(report):
+            return {}
+        made: Mapping[str, object] = load(f"{self.module}:fields")(report)
         return made
 
     def text(self, report: JobReport, headline: str) -> list[str]:
         """Return its lines beneath the headline, [] if the report has none."""
-        told = self.lines and self.applies(report)
-        made: list[str] = opened(self.lines)(report, headline) if told else []
+        if not (self.lines and self.applies(report)):
+            return []
+        made: list[str] = load(f"{self.module}:lines")(report, headline)
         return made
 
 
 REPORT_SECTIONS = (
-    SectionDoor("..features.binding.runner_report:fields", lambda told: bool(told.bound)),
-    SectionDoor(
-        "..features.watch.runner_hang_report:fields",
-        lambda told: "Hang" in told.kinds,
-        "..features.watch.runner_hang_report:lines",
-    ),
-    SectionDoor(
-        "..features.watch.runner_slow_report:fields",
-        lambda told: "Slow" in told.kinds,
-        "..features.watch.runner_slow_report:lines",
-    ),
-    SectionDoor("..features.elastic.runner_report:fields", lambda told: told.restarts > 0),
+    SectionDoor(".binding.runner_report", lambda told: bool(told.bound)),
+    SectionDoor(".watch.runner_hang_report", lambda told: "Hang" in told.kinds, lines=True),
+    SectionDoor(".watch.runner_slow_report", lambda told: "Slow" in told.kinds, lines=True),
+    SectionDoor(".elastic.runner_report", lambda told: told.restarts > 0),
 )
 """The sections that few reports have, in their order. Those of watches tell of values of a class of
 their own that the watch has added to `JobRecord.found`."""
@@ -221,7 +161,7 @@ their own that the watch has added to `JobRecord.found`."""
 
 def observe(run: Run) -> list[Callable[[], None]]:
     """Make features observe a run; return the functions to call in a thread after the job's end."""
-    found = [opened(door.name)(run) for door in OBSERVERS if door.applies(run.spec)]
+    found = [load(door.name)(run) for door in OBSERVERS if door.applies(run.spec)]
     return [wait for wait in found if wait is not None]
 
 
@@ -229,7 +169,7 @@ def gates(run: Run) -> Gates:
     """Return the gates of a run, without importing any."""
 
     def made(name: str) -> Gate:
-        gate: Gate = opened(name)(run)
+        gate: Gate = load(name)(run)
         return gate
 
     return Gates([(row.stage, partial(made, row.name)) for row in GATES if row.applies(run.spec)])
@@ -238,5 +178,5 @@ def gates(run: Run) -> Gates:
 def restart_policy(run: RunState) -> RestartPolicy:
     """Return the restart policy of a run."""
     names = (door.name for door in RESTART_POLICIES if door.applies(run.spec))
-    policy: RestartPolicy = opened(next(names, ".run.restart_policy:NoRestarts"))(run)
+    policy: RestartPolicy = load(next(names, "..head.run.restart_policy:NoRestarts"))(run)
     return policy

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 
-NODE = __name__.rpartition(".")[0]
-"""The package in which tables name modules."""
-
 
 class QuestionContext(NamedTuple):
     """The part of the node launcher that an answer may use.
@@ -151,7 +148,7 @@ class NodeQuestions:
         """Return the question's type, and the function that answers it."""
         if name not in self._table:
             raise frames.BadFrame(f"there is no question {name!r}")
-        (_, shape, _), answers = (load(one, NODE) for one in self._table[name])
+        (_, shape, _), answers = (load(one) for one in self._table[name])
         if isinstance(answers, type):
             return shape, answers(self._context)
         return shape, AnswersAtOnce(self._context, answers)

@@ -22,7 +22,7 @@ class NodeDoor(NamedTuple):
     """One feature of a job on its nodes.
 
     Attributes:
-        name: of a function: its module below this folder, and its own name.
+        name: of a function: its module below `features/`, and its own name.
         applies: returns whether a job has the feature.
     """
 
@@ -31,51 +31,49 @@ class NodeDoor(NamedTuple):
 
 
 OUTFITS = (
-    NodeDoor("..features.stacks.node_outfit:outfit", lambda task: task.hooked),
-    NodeDoor("..features.placeholders.node_outfit:outfit", lambda task: bool(task.workers.ends)),
-    NodeDoor("..features.jax.node_outfit:outfit", lambda task: JAX in task.env),
-    NodeDoor(".workers.calls:outfit", lambda task: bool(task.payload)),
-    NodeDoor("..features.debug.node_sockets:outfit", lambda task: bool(task.debug_secret)),
+    NodeDoor(".stacks.node_outfit:outfit", lambda task: task.hooked),
+    NodeDoor(".placeholders.node_outfit:outfit", lambda task: bool(task.workers.ends)),
+    NodeDoor(".jax.node_outfit:outfit", lambda task: JAX in task.env),
+    NodeDoor("..node.workers.calls:outfit", lambda task: bool(task.payload)),
+    NodeDoor(".debug.node_sockets:outfit", lambda task: bool(task.debug_secret)),
 )
 """Changes to how workers are executed. Each function takes the specs of the workers of a round and
 their `StartingWorkers`, and returns a context of new specs, in which the workers start."""
 
 SERVICES = (
     ServiceDoor(
-        "..features.shards.node_service:QueueLines",
+        ".shards.node_service:QueueLines",
         OpeningTime.START,
         lambda task: task.workers.shard_queue,
         frame=frames.SHARD_ANSWER,
     ),
+    ServiceDoor(".quick_check.node_probe_service:Probes", OpeningTime.FRAME, frame=frames.PROBE),
     ServiceDoor(
-        "..features.quick_check.node_probe_service:Probes", OpeningTime.FRAME, frame=frames.PROBE
-    ),
-    ServiceDoor(
-        "..features.quick_check.node_reach_service:Reaching",
+        ".quick_check.node_reach_service:Reaching",
         OpeningTime.HELLO,
         lambda task: task.reach,
         frame=frames.REACH,
     ),
-    ServiceDoor("..features.diagnosis.node_death_watch:DeathWatch", OpeningTime.EACH_START),
+    ServiceDoor(".diagnosis.node_death_watch:DeathWatch", OpeningTime.EACH_START),
     ServiceDoor(
-        "..features.diagnosis.node_port_watch:PortWatch",
+        ".diagnosis.node_port_watch:PortWatch",
         OpeningTime.EACH_START,
         lambda task: task.rendezvous is None and (task.port is not None or task.has_rounds),
     ),
     ServiceDoor(
-        "..features.watch.node_activity:Sampler",
+        ".watch.node_activity:Sampler",
         OpeningTime.EACH_START,
         lambda task: task.sample > 0,
         delay=lambda task: task.sample,
     ),
     ServiceDoor(
-        "..features.roles.node_ports:RolePorts",
+        ".roles.node_ports:RolePorts",
         OpeningTime.STARTED,
         lambda task: bool(task.ports),
         frame=frames.PORTS_ASK,
     ),
     ServiceDoor(
-        "..features.binding.node_report:AffinityReport",
+        ".binding.node_report:AffinityReport",
         OpeningTime.EACH_START,
         lambda task: task.binding.report,
     ),
@@ -84,12 +82,9 @@ SERVICES = (
 worker's end, the first one counts."""
 
 QUESTIONS = {
-    "usage": ("..control.job_messages:USAGE", "..features.jobs.node_usage:UsageAnswers"),
-    "end_job": ("..control.job_messages:END_JOB", "..features.jobs.node_job_end:JobEndAnswers"),
-    "stacks": (
-        "..features.stacks.messages:STACKS",
-        "..features.stacks.node_questions:StackAnswers",
-    ),
+    "usage": ("..control.job_messages:USAGE", ".jobs.node_usage:UsageAnswers"),
+    "end_job": ("..control.job_messages:END_JOB", ".jobs.node_job_end:JobEndAnswers"),
+    "stacks": (".stacks.messages:STACKS", ".stacks.node_questions:StackAnswers"),
 }
 """Questions that the runner may ask, by name: the row of a question, and its answers, which are a
 subclass of `NodeAnswers`, or a function of the `QuestionContext` and the ask that returns one."""
@@ -108,5 +103,5 @@ def outfitted(
     with ExitStack() as stack:
         for door in outfits:
             if door.applies(starting.task):
-                specs = stack.enter_context(load(door.name, __package__)(specs, starting))
+                specs = stack.enter_context(load(door.name)(specs, starting))
         yield specs

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PROGRAMS: dict[str, str] = {
-    "container": "..features.containers.node_host:main",
-    "collective": "..features.full_check.node_collective:main",
-    "debug": "..features.debug.node_program:main",
-    "device": "..features.full_check.node_devices:main",
-    "facts": "..features.quick_check.node_program:main",
-    "network": "..features.full_check.node_network:main",
-    "promises": "..features.promises.node_program:main",
-    "ready": "..features.quick_check.node_ready:main",
-    "setup": "..features.setup.node_program:main",
-    "sync": "..features.sync.node_program:main",
+    "container": ".containers.node_host:main",
+    "collective": ".full_check.node_collective:main",
+    "debug": ".debug.node_program:main",
+    "device": ".full_check.node_devices:main",
+    "facts": ".quick_check.node_program:main",
+    "network": ".full_check.node_network:main",
+    "promises": ".promises.node_program:main",
+    "ready": ".quick_check.node_ready:main",
+    "setup": ".setup.node_program:main",
+    "sync": ".sync.node_program:main",
 }
-"""Programs by name: "module:function", the module relative to this package."""
+"""Programs by name: "module:function", the module relative to `features/`."""
 
 OPTION = "--program="
 """The node launcher's argument that names one of them; the program's own arguments follow."""
@@ -49,5 +49,5 @@ def run(name: str, arguments: Sequence[str]) -> int:
     if path is None:
         tell(f"no such program: {name!r}")
         return USAGE
-    main: Callable[[Sequence[str]], int] = load(path, __package__)
+    main: Callable[[Sequence[str]], int] = load(path)
     return main(arguments)

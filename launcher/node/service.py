@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-NODE = __name__.rpartition(".")[0]
-"""The package in which rows name modules."""
-
 
 class OpeningTime(Enum):
     """The time at which a service is opened, unless its first frame arrives earlier."""
@@ -135,7 +132,7 @@ class ServiceDoor(NamedTuple):
 
     def open(self, context: ServiceContext) -> NodeService:
         """Open the service."""
-        service: NodeService = load(self.name, NODE)(context)
+        service: NodeService = load(self.name)(context)
         return service
 
 

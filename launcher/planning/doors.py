@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ..cli.options import all_options
+from ..common.entry import load
 from .shape import is_elastic
 
 TYPE_CHECKING = False
@@ -34,12 +33,10 @@ returns a job with its feature. The order matters: the elastic policy decides wh
 restart a job."""
 
 
-ELSEWHERE = {
-    "container": "..features.containers.plan",
-    "jax": "..features.jax.plan",
-    "placeholders": "..features.placeholders.plan",
-}
-"""The modules of features, relative to this folder; otherwise a feature's is in it."""
+FOLDERS = {"checks": "quick_check", "container": "containers"}
+"""The folders of features that are not called as the policy whose fields their options fill."""
+
+_PLAN = ".{}.plan:plan"
 
 
 def asked(options: Options) -> list[str]:
@@ -58,5 +55,5 @@ def with_features(options: Options, spec: JobSpec) -> JobSpec:
         UsageError: an option of a feature is invalid.
     """
     for door in asked(options):
-        spec = import_module(ELSEWHERE.get(door, f".{door}"), __package__).plan(options, spec)
+        spec = load(_PLAN.format(FOLDERS.get(door, door)))(options, spec)
     return spec

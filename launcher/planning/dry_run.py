@@ -30,7 +30,7 @@ ROWS = 64
 SHOWN = 5
 """Hosts named at a command of the table."""
 
-CONTAINER = "..features.containers.plan:rows"
+CONTAINER = ".containers.plan:rows"
 """The function that returns the rows about a container."""
 
 HOST = "HOST"
@@ -168,7 +168,7 @@ def container_rows(spec: JobSpec) -> list[tuple[str, str]]:
     """Return the rows about the container of a job or of a role."""
     if spec.backend.container is None:
         return []
-    shown: list[tuple[str, str]] = load(CONTAINER, __package__)(spec.backend.container)
+    shown: list[tuple[str, str]] = load(CONTAINER)(spec.backend.container)
     return shown
 
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from dsrun.launcher.common.entry import load
 from dsrun.launcher.control.messages import NodeBindings
 from dsrun.launcher.features.elastic.runner_policy import RunnerRounds
 from dsrun.launcher.features.jobs.runner_report import troubles
 from dsrun.launcher.features.watch.runner_hang_report import Hang
 from dsrun.launcher.features.watch.runner_slow_report import Slow
 from dsrun.launcher.head import doors
-from dsrun.launcher.head.report.document import fields
+from dsrun.launcher.head.report import document
 from dsrun.launcher.head.report.report import of_kind
 from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.gate import GateStage
@@ -52,15 +53,15 @@ def test_a_run_has_the_observers_that_its_job_asks_for(
 
 @pytest.mark.parametrize("door", [*doors.OBSERVERS, *doors.RESTART_POLICIES, *doors.GATES])
 def test_behind_each_door_there_is_a_function(door: doors.Door | doors.GateDoor) -> None:
-    assert callable(doors.opened(door.name))
+    assert callable(load(door.name))
 
 
 @pytest.mark.parametrize("verb", doors.VERBS.values(), ids=doors.VERBS)
 def test_each_verb_has_functions_for_those_whom_it_asks(verb: doors.JobVerb) -> None:
-    assert callable(doors.opened(verb.name))
+    assert callable(load(verb.name))
     assert bool(verb.of_roles) == (verb.rule is not doors.RoleRule.ONE)
     if verb.of_roles:
-        assert callable(doors.opened(verb.of_roles))
+        assert callable(load(verb.of_roles))
 
 
 def test_a_hook_is_waited_for(fleet_of: FleetOf, tmp_path: Path) -> None:
@@ -106,24 +107,22 @@ class Rain(NamedTuple):
     drops: int
 
 
-def rain_fields(told: JobReport) -> dict[str, object]:
+def fields(told: JobReport) -> dict[str, object]:
     return {"rain": [one.drops for one in of_kind(told.found, Rain)]}
 
 
-def rain_lines(told: JobReport, headline: str) -> list[str]:
+def lines(told: JobReport, headline: str) -> list[str]:
     tense = "it rained" if headline else "it rains"
     return [f"  {tense}: {one.drops} drops" for one in of_kind(told.found, Rain)]
 
 
-RAIN = doors.SectionDoor(
-    f"{__name__}:rain_fields", lambda told: "Rain" in told.kinds, f"{__name__}:rain_lines"
-)
+RAIN = doors.SectionDoor(__name__, lambda told: "Rain" in told.kinds, lines=True)
 
 
 def test_a_row_adds_a_section_to_a_report() -> None:
     dry = report(losses=(LOSS,), sections=(*doors.REPORT_SECTIONS, RAIN))
     wet = dry._replace(found=(Rain(3),))
-    assert fields(wet) == {**fields(dry), "rain": [3]}
+    assert document.fields(wet) == {**document.fields(dry), "rain": [3]}
     (headline,) = words(dry).splitlines()
     assert words(wet).splitlines() == [headline, "  it rained: 3 drops"]
     assert [line for line in troubles(wet) if line not in troubles(dry)] == ["  it rains: 3 drops"]
@@ -132,12 +131,12 @@ def test_a_row_adds_a_section_to_a_report() -> None:
 def test_a_report_has_its_sections_in_the_order_of_their_rows() -> None:
     found = (Slow(1.0, "it is slow", "disk", (0,), ("w0",)), Hang(2.0, "it hangs", (), (), 60.0))
     told = report(losses=(LOSS,), found=found, restarts=2, bound=(("w0", NodeBindings("cpu", ())),))
-    assert [*fields(told)][-4:] == ["bindings", "hangs", "slow", "restarts"]
+    assert [*document.fields(told)][-4:] == ["bindings", "hangs", "slow", "restarts"]
     assert words(told).splitlines()[1:] == ["  it hung before: it hangs", "  slow: it is slow"]
-    assert [*fields(report())][-1] == "verdict"
+    assert [*document.fields(report())][-1] == "verdict"
 
 
 @pytest.mark.parametrize("section", doors.REPORT_SECTIONS)
 def test_behind_each_section_there_are_functions(section: doors.SectionDoor) -> None:
-    assert callable(doors.opened(section.fields))
-    assert not section.lines or callable(doors.opened(section.lines))
+    assert callable(load(f"{section.module}:fields"))
+    assert not section.lines or callable(load(f"{section.module}:lines"))

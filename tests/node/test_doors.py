@@ -40,7 +40,7 @@ def outfitted(**fields: Any) -> WorkerSpec:
 
 @pytest.mark.parametrize("door", doors.OUTFITS)
 def test_behind_each_door_there_is_a_function(door: NodeDoor) -> None:
-    assert callable(load(door.name, doors.__package__))
+    assert callable(load(door.name))
 
 
 @pytest.mark.parametrize("fields", [{}, {"hook": True, "program": SHELL}])
@@ -111,7 +111,7 @@ def test_services_of_a_job(fields: dict[str, Any], also: set[str]) -> None:
 
 @pytest.mark.parametrize("name", doors.QUESTIONS)
 def test_a_question_has_its_types_and_what_answers_it(name: str) -> None:
-    (own, ask, answer), answers = (load(one, doors.__package__) for one in doors.QUESTIONS[name])
+    (own, ask, answer), answers = (load(one) for one in doors.QUESTIONS[name])
     assert own == name
     assert hasattr(ask, "_fields")
     assert hasattr(answer, "_fields")

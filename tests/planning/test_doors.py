@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 from dsrun.launcher.cli.options import Options, all_options
+from dsrun.launcher.common.entry import load
 from dsrun.launcher.planning import doors
 from dsrun.launcher.specs.job import JobSpec
 
@@ -23,9 +23,8 @@ CORE = {"supervision", "output", "workers", "backend", "dial_in"}
 def test_a_feature_that_is_not_asked_for_changes_nothing(door: str) -> None:
     """Its module need not be imported to know how a job is without it."""
     if door != "sync":  # there is none without its folder
-        place = doors.ELSEWHERE.get(door, f".{door}")
-        planned = import_module(place, "dsrun.launcher.planning").plan(Options(), PLAIN)
-        assert planned == PLAIN
+        plan = load(f".{doors.FOLDERS.get(door, door)}.plan:plan")
+        assert plan(Options(), PLAIN) == PLAIN
 
 
 def test_no_feature_is_asked_for_by_defaults() -> None:

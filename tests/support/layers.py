@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 TABLED = re.compile(r"(\.+[\w.]+):[A-Za-z]\w*")
 """How tables name what is imported later: "module:name", the module relative to a package."""
 
+FEATURES = "dsrun.launcher.features"
+"""The package below which `common.entry.load` looks for what tables name."""
+
 
 class Layers(LayersContract):
     """Layers whose imports by a constant name count as well, but for those of doors.
@@ -69,8 +72,10 @@ def names(text: str) -> Iterator[tuple[int, str]]:
 
 
 def resolved(name: str, package: str, known: Collection[str]) -> str:
-    """Return the module that a relative name means: in this package, or in one that has it."""
+    """Return the module of a relative name: a feature's, or one in a package that has it."""
     above = len(name) - len(name.lstrip(".")) - 1
+    if f"{FEATURES}{name}" in known:
+        return f"{FEATURES}{name}"
     folders = package.split(".")[: -above or None]
     while folders:
         found = f"{'.'.join(folders)}.{name.lstrip('.')}"

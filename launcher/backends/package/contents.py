@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NOT_SENT = """
-    __main__.py entry_points.py launch.py runner.py toplevel api cli commands head planning
+    __main__.py entry_points.py launch.py runner.py toplevel api cli head planning
     backends/engines backends/ssh
 """
 
-_RUNNERS_HALF = ("plan.py", "command.py", "words.py")
-"""Names of files in the folder of a feature that only the runner needs; so are `runner*.py`."""
+_RUNNERS_HALF = ("command", "json_types", "plan", "runner", "words")
+"""What files of a feature begin with that only the runner needs."""
 
 LEFT_OUT = frozenset({"accelerator/training", *(f"launcher/{name}" for name in _NOT_SENT.split())})
 """Files and folders that only the runner and programs on its machine need."""
@@ -49,8 +49,7 @@ def files(root: str) -> Iterator[tuple[str, os.stat_result]]:
 def _is_the_runners(name: str) -> bool:
     """Return whether this is a file of a feature's half for the runner."""
     folder, _, file = name.rpartition("/")
-    own = file in _RUNNERS_HALF or file.startswith("runner")
-    return own and folder.startswith("launcher/features/")
+    return file.startswith(_RUNNERS_HALF) and folder.startswith("launcher/features/")
 
 
 @lru_cache

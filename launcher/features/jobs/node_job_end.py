@@ -8,7 +8,7 @@ from itertools import chain
 from ...common.entry import load
 from ...common.text import read_json
 from ...control.job_messages import EndedJob
-from ...node.answers import NODE, NodeAnswers
+from ...node.answers import NodeAnswers
 from ...node.machine.job_processes import JobEnder
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...control.job_messages import EndJob
     from ...node.answers import QuestionContext, QuestionReply
 
-LEFTOVERS = ("..features.containers.node_records:stop",)
+LEFTOVERS = (".containers.node_records:stop",)
 """Functions that end a job's leftovers on this machine, other than processes visible here. Each
 gets the job's id and the seconds between SIGTERM and SIGKILL, and returns the names of the ended
 leftovers and of those that it could not end. They may block."""
@@ -46,7 +46,7 @@ class JobEndAnswers(NodeAnswers):
             reply(EndedJob((*outcome.ended, *ended), (*outcome.left, *left)))
 
         def others() -> list[list[str]]:
-            found = [load(name, NODE)(ask.job_id, ask.grace) for name in LEFTOVERS]
+            found = [load(name)(ask.job_id, ask.grace) for name in LEFTOVERS]
             return [[*chain(*(one[which] for one in found))] for which in (0, 1)]
 
         self.calls.call(others, ask.grace + PATIENCE, reply.bounded(heard))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
+from ...common.entry import load
 from ...common.errors import UsageError
 from ...common.records import NamedTuple
 from ...control import local
-from ...head.doors import VERBS, RoleRule, opened
+from ...head.doors import VERBS, RoleRule
 from ...head.output.tail import Tail
 from ...head.run.events import KEPT, RESULT, Exit, RankOutput, RanksActive, Round
 
@@ -185,9 +186,9 @@ def _ask(
     together = verb.rule is RoleRule.ALL or (verb.rule is RoleRule.ONE_OR_ALL and names_none)
     answer: Message | None
     if together and "" not in job.roles:
-        answer = opened(verb.of_roles)(job, caller, request, fds)
+        answer = load(verb.of_roles)(job, caller, request, fds)
     else:
-        answer = opened(verb.name)(run_of(request), caller, request, fds)
+        answer = load(verb.name)(run_of(request), caller, request, fds)
     return answer
 
 

@@ -157,12 +157,12 @@ def painter(
     """
     programs = {} if spec is None else spec.programs
     ends = {} if spec is None or isinstance(spec, JobSpec) else spec.role_ends
-    timeline = load("..picture.runner_timeline:of_job", __package__)(clock, ends)
+    timeline = load(".picture.runner_timeline:of_job")(clock, ends)
     observe_runs(timeline.observe)
 
     def draw(ending: Ending) -> str:
-        draws = load("..picture.runner_page:page", __package__)
-        job = load("..picture.runner_about:PictureHead", __package__)
+        draws = load(".picture.runner_page:page")
+        job = load(".picture.runner_about:PictureHead")
         about = job(command_lines(programs), __version__, system.time() - timeline.now)
         page: str = draws(ending.data, ending.text, timeline, about)
         return page
