@@ -10,7 +10,7 @@ from functools import partial
 from ..cli.tool_parser import parse as parse_hold
 from ..common.errors import LOST, DsrunError, LostError
 from ..common.records import NamedTuple
-from ..control import frames, holds
+from ..control import frames
 from ..control.local_client import checked
 from ..features.hold import plan_held as held
 from ..features.hold.plan import plan_hold
@@ -206,7 +206,7 @@ class Fleet:
         check_output(output)
         self.wait()
         try:
-            client = holds.find(self.name)
+            client = held.find(self.name)
         except DsrunError as error:
             raise self._lost(error) from None
         try:

@@ -12,7 +12,8 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.common.poll import READ, ready
-from dsrun.launcher.control import holds, local, local_client
+from dsrun.launcher.control import local, local_client
+from dsrun.launcher.features.hold import plan_held as holds
 
 from ..support.limits import wait_for
 from ..support.local_control import new_name, serving

@@ -19,7 +19,7 @@ from dsrun.launcher.features.elastic import plan as elastic_plans
 from dsrun.launcher.features.elastic import runner_policy as runner_rounds
 from dsrun.launcher.features.elastic.runner_host_watch import list_hosts
 from dsrun.launcher.features.jobs.runner_requests import check_size
-from dsrun.launcher.features.quick_check import node_libraries as libraries
+from dsrun.launcher.features.quick_check import node_interpreter as libraries
 from dsrun.launcher.head.job import launch
 from dsrun.launcher.head.job.one_program import OneProgram
 from dsrun.launcher.head.job.start import PreparedStart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsrun.launcher.control.facts import DeviceFacts, Facts, Space
-from dsrun.launcher.features.quick_check.runner_compared_node import ComparedNode
+from dsrun.launcher.features.quick_check.runner_findings import ComparedNode
 
 GIB = 1 << 30
 

@@ -54,7 +54,7 @@ def not_installed(found: RowMatch, facts: NodeFacts, program: Program | None) ->
     of_python = program is not None and not program.no_python
     if not (module and of_python and here) or any(module in one.versions for _, one in facts):
         return None
-    from ..quick_check.runner_compared_node import python_of
+    from ..quick_check.runner_findings import python_of
     from ..quick_check.runner_versions import no_torch
 
     if module == "torch":
@@ -85,7 +85,7 @@ def versions(found: RowMatch, facts: NodeFacts) -> str:
     """Return the version differences between this node and most nodes, or ""."""
     if found.row.name not in OF_VERSIONS:
         return ""
-    from ..quick_check.runner_compared_node import ComparedNode
+    from ..quick_check.runner_findings import ComparedNode
     from ..quick_check.runner_versions import check
 
     differing = check([ComparedNode(host, one) for host, one in facts])

@@ -84,7 +84,6 @@ def _hold(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) 
     Raises:
         UsageError: there is no such hold, or an option contradicts the hold.
     """
-    from ...control import holds
     from ...planning.hosts import host_filter
     from ...resources.select import choose
     from ...resources.source import HostSource
@@ -93,8 +92,8 @@ def _hold(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) 
 
     options = command.options
     held.check_given(options.on or "", command.given)
-    client = stack.enter_context(holds.find(options.on or ""))
-    nodes = held.nodes_of(holds.ask(client, {"do": "describe"}))
+    client = stack.enter_context(held.find(options.on or ""))
+    nodes = held.nodes_of(held.ask(client, {"do": "describe"}))
     chosen = choose(
         HostSource(nodes.hosts, f"hold {nodes.name}"), host_filter(options, len(nodes.hosts))
     )

@@ -113,14 +113,13 @@ def prepare(command: ToolCommand, stack: ExitStack) -> PreparedCheck:
 
 
 def _held(command: ToolCommand, stack: ExitStack) -> PreparedCheck:
-    from ...control import holds
     from ..hold import plan_held as held
     from .plan import plan_check
 
     options = command.options
     held.check_given(options.on or "", command.given)
-    client = stack.enter_context(holds.find(options.on or ""))
-    nodes = held.nodes_of(holds.ask(client, {"do": "describe"}))
+    client = stack.enter_context(held.find(options.on or ""))
+    nodes = held.nodes_of(held.ask(client, {"do": "describe"}))
     return PreparedCheck(plan_check(options, command.rest, nodes), None, client, dict(nodes.lost))
 
 

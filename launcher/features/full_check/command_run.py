@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ...cli.tool_parser import ToolCommand
     from ...specs.job import JobSpec
     from ..quick_check.runner_answers import Answer
-    from ..quick_check.runner_compared_node import ComparedNode
-    from ..quick_check.runner_findings import Finding
+    from ..quick_check.runner_findings import ComparedNode, Finding
     from .command_nodes import ReachedNodes
     from .runner_steps import StepResult
 

@@ -125,10 +125,10 @@ def _release(name: str) -> int:
     Raises:
         UsageError: there is no such hold of this user.
     """
-    from ...control import holds
+    from .plan_held import ask, find
 
-    with holds.find(name, "--release") as client:
-        holds.ask(client, {"do": "release"})
+    with find(name, "--release") as client:
+        ask(client, {"do": "release"})
         for _ in client.frames():
             pass
     return 0

@@ -15,7 +15,7 @@ from ...common import entry, signals
 from ...common.errors import OUTPUT, DsrunError, LostError, NodeError
 from ...common.loop import Loop
 from ...common.output_file import is_page
-from ...control import frames, holds
+from ...control import frames
 from ...control.local_client import checked
 from ...planning import output_files, rendezvous
 from ...specs import codec
@@ -74,7 +74,7 @@ def run_roles(command: Command, tables: Sequence[RoleTable]) -> int:
 def _run(command: Command, plan: PlanOnHold) -> int:
     """Run a job of one program, or of several roles, as `plan` makes it of the held nodes."""
     options = command.options
-    with holds.find(options.on or "") as client:
+    with held.find(options.on or "") as client:
         planned = _planned(command, client, plan)
         spec = planned if isinstance(planned, JobSpec) else planned.job
         roles = () if isinstance(planned, JobSpec) else planned.roles
@@ -116,7 +116,7 @@ def _planned(command: Command, client: LocalClient, plan: PlanOnHold) -> JobSpec
     script = next(iter(command.program), "")
     output_files.check(options, output_files.inputs(options, script))
     try:
-        return plan(held.nodes_of(holds.ask(client, {"do": "describe"})))
+        return plan(held.nodes_of(held.ask(client, {"do": "describe"})))
     except NodeError as error:
         from ...planning.policies import report_file
 

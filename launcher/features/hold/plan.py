@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ...cli.parser import Command
 from ...common.errors import UsageError
-from ...control import holds, local
+from ...control import local
 from ...planning.hosts import by_rank
 from ...planning.job import job_spec
 from ...planning.planner import make_plan
 from ...specs.hold import HoldSpec
 from ...specs.program import CHECK
+from .plan_held import LAST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,5 +49,5 @@ def check(options: Options, name: str) -> None:
         raise UsageError(
             f"--name {name[:80]!r}: expected letters and digits, and . _ - between them"
         )
-    if name == holds.LAST:
+    if name == LAST:
         raise UsageError(f"--name {name}: is reserved for the newest hold; choose another name")

@@ -174,7 +174,7 @@ def _list(given: JobCommand) -> int:
     import sys
     import time
 
-    from . import command_table as job_table
+    from . import command_read as job_table
     from .command_read import as_json, read
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0

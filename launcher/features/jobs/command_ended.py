@@ -12,7 +12,7 @@ from ...common.formats import versioned
 from ...common.wording import counted
 from ..detached.runner_job_folder import JobState, remove
 from . import command_kept as job_kept
-from .command_table import JobRow, age, safe_row, table
+from .command_read import JobRow, age, safe_row, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

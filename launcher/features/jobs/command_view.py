@@ -7,7 +7,7 @@ from ...common.text import plain
 from ...common.wording import counted
 from ...control.job_messages import DeviceUsage, RankUsage, Usage
 from ...resources.ranges import show_slots
-from .command_table import age
+from .command_read import age
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ...control.facts import MOST_FILES, DeviceFacts, Facts
 from ...node.machine import capacity
 from ...specs.environment import IDENTITY, text_from_wire, to_wire
 from . import node_code as code
-from . import node_libraries as libraries
+from . import node_interpreter as libraries
 from .node_interpreter import interpreter
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ import time
 from ...common.records import NamedTuple
 from ...common.text import plain
 from ...control import frames, messages
-from .runner_compared_node import ComparedNode
+from .runner_findings import ComparedNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

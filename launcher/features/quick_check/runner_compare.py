@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from . import runner_devices as devices
 from . import runner_settings as settings
-from . import runner_space as space
 from . import runner_versions as versions
 from .runner_findings import Severity
 
@@ -12,11 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .runner_compared_node import ComparedNode
-    from .runner_findings import Finding
+    from .runner_findings import ComparedNode, Finding
 
 CHECKS = (
-    *(versions.check, settings.check_clocks, devices.check, space.check),
+    *(versions.check, settings.check_clocks, devices.check, devices.check_space),
     *(settings.check_limits, settings.check_shares, settings.check_mtus),
     settings.check_variables,
 )

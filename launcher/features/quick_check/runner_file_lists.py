@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...head.fleet.fleet import NodeFleet
     from ...head.run.run_node import RunNode
     from ..exec.runner_fleet_programs import FleetProgram
-    from .runner_compared_node import Outlier
+    from .runner_findings import Outlier
 
 PATIENCE = 3.0
 """Seconds for the answers; then the start continues without the names."""

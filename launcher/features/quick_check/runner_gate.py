@@ -7,8 +7,7 @@ from functools import partial
 from ...specs.host import all_devices
 from . import runner_compare as compare
 from . import runner_findings as findings
-from .runner_compared_node import ComparedNode
-from .runner_findings import Severity
+from .runner_findings import ComparedNode, Severity
 from .runner_versions import outlier_files
 
 TYPE_CHECKING = False
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
     from ...head.run.gate import Done
     from ...head.run.run import Run
     from ...head.run.run_node import RunNode
-    from .runner_compared_node import Outlier
     from .runner_file_lists import FileLists
-    from .runner_findings import Finding
+    from .runner_findings import Finding, Outlier
 
 OF_PYTHON = frozenset({"torch", "nccl"})
 """Errors about packages of the workers' Python."""

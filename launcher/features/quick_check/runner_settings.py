@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 
 from ...control.facts import UNLIMITED
-from .runner_compared_node import LONGEST, outliers, size, typical
-from .runner_findings import finding
+from .runner_findings import LONGEST, finding, outliers, size, typical
 from .runner_versions import listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .runner_compared_node import ComparedNode
-    from .runner_findings import Finding
+    from .runner_findings import ComparedNode, Finding
 
 SKEW = 1.0
 """Seconds that a clock may be off, beyond the error of the measurement."""

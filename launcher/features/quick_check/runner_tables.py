@@ -6,7 +6,7 @@ from ...common.records import NamedTuple
 from ...common.text import plain
 from ...head.output.fold import fold, heading, ranges
 from ...specs.plan import OWN_PYTHON
-from .runner_compared_node import size
+from .runner_findings import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from ...head.fleet.hosts import some_of
-from .runner_compared_node import outliers, python_of, shown
-from .runner_findings import finding
+from .runner_findings import finding, outliers, python_of, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ...control.facts import Facts
-    from .runner_compared_node import ComparedNode, Outlier
-    from .runner_findings import Finding
+    from .runner_findings import ComparedNode, Finding, Outlier
 
 OWN_RULE = frozenset({"torch", "nccl", "driver", "cuda_driver", "image"})
 """Versions with a rule elsewhere."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.features.jobs.command_table import (
+from dsrun.launcher.features.jobs.command_read import (
     JobRow,
     age,
     of_hold,

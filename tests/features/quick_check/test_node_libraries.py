@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.features.quick_check.node_interpreter import Interpreter
-from dsrun.launcher.features.quick_check.node_libraries import cache, versions
+from dsrun.launcher.features.quick_check.node_interpreter import Interpreter, cache, versions
 
 if TYPE_CHECKING:
     from pathlib import Path

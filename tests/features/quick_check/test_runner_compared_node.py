@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.features.quick_check.runner_compared_node import outliers, shown, size, typical
+from dsrun.launcher.features.quick_check.runner_findings import outliers, shown, size, typical
 
 from ...support.node_facts import GPUS, alike, compared_node
 

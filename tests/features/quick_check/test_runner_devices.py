@@ -9,7 +9,7 @@ from dsrun.launcher.features.quick_check.runner_devices import check
 from ...support.node_facts import GIB, GPU, GPUS, alike, compared_node
 
 if TYPE_CHECKING:
-    from dsrun.launcher.features.quick_check.runner_compared_node import ComparedNode
+    from dsrun.launcher.features.quick_check.runner_findings import ComparedNode
 
 
 def found(*nodes: ComparedNode) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.features.quick_check import runner_settings as settings
-from dsrun.launcher.features.quick_check.runner_compared_node import ComparedNode
+from dsrun.launcher.features.quick_check.runner_findings import ComparedNode
 
 from ...support.node_facts import GIB, GPUS, alike, compared_node
 

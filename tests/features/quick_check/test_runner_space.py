@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.control.facts import Space
-from dsrun.launcher.features.quick_check.runner_space import check
+from dsrun.launcher.features.quick_check.runner_devices import check_space
 
 from ...support.node_facts import GIB, USUAL, compared_node
 
@@ -15,7 +15,9 @@ MIB = 1 << 20
 
 
 def found(*spaces: Space, **more: Any) -> list[tuple[str, str]]:
-    return [(one.code, one.text) for one in check([compared_node("a", spaces=spaces, **more)])]
+    return [
+        (one.code, one.text) for one in check_space([compared_node("a", spaces=spaces, **more)])
+    ]
 
 
 def space(role: str = "work", free: int = 50 * GIB, **changes: Any) -> Space:
