@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDERS = (
-    *("node", "node/workers", "node/elastic", "node/crash_evidence", "node/facts", "node/stacks"),
-    "node/services",
-    *("head/fleet", "head/run", "head/elastic", "head/hold", "head/output", "head/local"),
-    *("head/report", "head/watch"),
+    *("node", "node/workers", "head/fleet", "head/run", "head/output", "head/report"),
+    *("features/elastic", "features/diagnosis", "features/quick_check", "features/stacks"),
+    *("features/hold", "features/watch"),
 )
 """Folders of `launcher` whose modules run in worlds."""
 

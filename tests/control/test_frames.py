@@ -107,11 +107,11 @@ def kinds_of_the_module() -> list[tuple[int, str]]:
     ]
 
 
-def test_every_kind_has_one_number_and_one_name_which_the_architecture_tells() -> None:
+def test_every_kind_has_one_number_and_one_name_which_the_page_of_frames_tells() -> None:
     kinds = kinds_of_the_module()
     numbers, names = zip(*kinds, strict=True)
     assert (len(set(numbers)), len(set(names))) == (len(kinds), len(kinds))
-    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "frames.md").read_text(encoding="utf-8")
     told = re.findall(r"(?<=\| )(\d+) ([A-Z_]+)(?= \|)", page)
     assert {*kinds} == {(int(number), name) for number, name in told}
 
