@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from importlib import import_module
 from stat import S_ISREG
 
 from ...common import system
@@ -149,7 +148,7 @@ def files_digest(files: Mapping[str, int] | None) -> str:
 def _sha256(data: bytes) -> str:
     for name in SHA:
         try:
-            return str(import_module(name).sha256(data).hexdigest())
+            return str(__import__(name).sha256(data).hexdigest())
         except ImportError:
             continue
     raise AssertionError
