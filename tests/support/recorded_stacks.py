@@ -16,7 +16,7 @@ from typing import Any
 from dsrun.launcher.features.stacks.messages import NetworkUse, ProcessState, ThreadStack
 from dsrun.launcher.features.stacks.runner_view import RankView
 
-FILE = Path(__file__).parents[1] / "head" / "watch" / "recorded_stacks.json"
+FILE = Path(__file__).parents[1] / "features" / "watch" / "recorded_stacks.json"
 
 
 @cache
