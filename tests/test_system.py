@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FOLDERS = (
-    *("node", "node/workers", "head/fleet", "head/run", "head/output", "head/report"),
-    *("features/elastic", "features/diagnosis", "features/quick_check", "features/stacks"),
-    *("features/hold", "features/watch"),
+PLACES = (
+    *("node/*", "node/workers/*", "head/fleet/*", "head/run/*", "head/output/*", "head/report/*"),
+    *("features/elastic/runner*", "features/hold/runner*", "features/watch/runner*"),
+    *("features/jobs/runner*", "features/shards/runner*"),
+    *(f"features/{one}/node*" for one in ("elastic", "diagnosis", "quick_check", "stacks")),
+    *(f"features/{one}/node*" for one in ("roles", "shards", "watch")),
 )
-"""Folders of `launcher` whose modules run in worlds."""
+"""Modules of `launcher` that run in worlds, as patterns without `.py`."""
 
 ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "control/local.py")
 
@@ -78,7 +80,7 @@ PURE = {
 def modules() -> list[Path]:
     """Return the modules that run in worlds."""
     launcher = CHECKOUT / "launcher"
-    every = [path for one in FOLDERS for path in sorted((launcher / one).glob("*.py"))]
+    every = [path for one in PLACES for path in sorted(launcher.glob(f"{one}.py"))]
     found = [*every, *(launcher / one for one in ALONE)]
     return [path for path in found if str(path.relative_to(launcher)) not in ASIDE]
 
