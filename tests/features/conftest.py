@@ -1,6 +1,7 @@
-"""Fleets, runners and real children, for tests of every feature."""
+"""Fleets, runners, real children and a Python without torch, for tests of every feature."""
 
 from ..support.fleet_fixtures import asked, fleet_of
 from ..support.node_fixtures import adopting, agents, joined, runner
+from ..support.python_fixtures import own
 
-__all__ = ["adopting", "agents", "asked", "fleet_of", "joined", "runner"]
+__all__ = ["adopting", "agents", "asked", "fleet_of", "joined", "own", "runner"]
