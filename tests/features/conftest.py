@@ -2,6 +2,6 @@
 
 from ..support.fleet_fixtures import asked, fleet_of
 from ..support.node_fixtures import adopting, agents, joined, runner
-from ..support.python_fixtures import own
+from ..support.python_fixtures import own, repo
 
-__all__ = ["adopting", "agents", "asked", "fleet_of", "joined", "own", "runner"]
+__all__ = ["adopting", "agents", "asked", "fleet_of", "joined", "own", "repo", "runner"]
