@@ -40,7 +40,7 @@ ASIDE = {
     ),
     *("head/fleet/listener.py", "head/fleet/callers.py", "head/fleet/authentication.py"),
     *(
-        "features/join/runner_first_node.py",
+        "features/join/runner.py",
         "features/schedulers/runner_requeue.py",
         "features/join/runner.py",
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from dsrun.launcher.cli.options import Options, all_options
 from dsrun.launcher.common.formats import as_json
-from dsrun.launcher.features.binding.node_policies import POLICIES as BINDINGS
+from dsrun.launcher.features.binding.node_plan import POLICIES as BINDINGS
 from dsrun.launcher.features.elastic import plan as elastic
 from dsrun.launcher.features.elastic.plan_batch_settings import SCHEMAS
 from dsrun.launcher.planning.json_types import PlanJson

@@ -153,7 +153,7 @@ def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
     """
     if options.elastic_config is None:
         return None
-    from ..features.elastic.plan_batch_config import fitting
+    from ..features.elastic.plan_batch import fitting
 
     return fitting(options.elastic_config, size)
 

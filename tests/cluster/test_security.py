@@ -38,7 +38,7 @@ ALLOWED = {
         *("launcher/node/call.py", "launcher/api/outcome.py"),
         "launcher/backends/package/command.py",
         *(
-            "launcher/features/stacks/node_restricted_pickle.py",
+            "launcher/features/stacks/node_flight.py",
             "launcher/features/diagnosis/runner_file_rows.py",
         ),
     },

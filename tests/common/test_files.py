@@ -15,7 +15,7 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common import files
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.secret import shared_secret
-from dsrun.launcher.features.elastic import plan_batch_config as batch_config
+from dsrun.launcher.features.elastic import plan_batch as batch_config
 from dsrun.launcher.features.elastic import runner_host_watch as host_watch
 from dsrun.launcher.planning.environment import travel
 from dsrun.launcher.planning.inventory import find_hosts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.features.preload import node_messages as messages
-from dsrun.launcher.features.preload.node_request import PreloadRequest
+from dsrun.launcher.features.preload.node_workers import PreloadRequest
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 
 from .limits import wait_for

@@ -1,4 +1,4 @@
-"""The cores and memory of each worker of a node. Pure: `topology.py` reads, this plans."""
+"""The cores and memory of each worker of a node: the policies. Pure: `node_topology` reads."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections import Counter
 from ...common.cpu_list import format_cpus, parse_core_list
 from ...common.errors import UsageError
 from ...common.records import NamedTuple
+from ...common.wording import counted
 from .node_device_nodes import find_homes
-from .node_memory import memory_rule
-from .node_policies import POLICIES
-from .node_sharing import numa_order
+from .node_sharing import blocks, even_shares, numa_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ...specs.policies import BindingPolicy
     from .node_topology import Core, Topology
+
+    Shares = list[list[Core]]
+    Policy = Callable[[Sequence[Core], Sequence[int] | None, int], Shares]
 
 # Policies that give each core to one worker, and the part shared if there are too few.
 _UNSHARED = ("core", "exclusive")
@@ -122,3 +124,156 @@ def _notes(bind_to: str, cores: Sequence[Core], shares: Sequence[Sequence[Core]]
         if bind_to in _UNSHARED:
             idle = sum(core.node == node for core in cores)
             yield f"no worker on NUMA node {node}: its cores ({idle}) are not used"
+
+
+class MemoryRule(NamedTuple):
+    """A memory policy for the kernel (set_mempolicy(2)).
+
+    Attributes:
+        nodes: ids of the NUMA nodes to take memory from, ascending; empty for no rule.
+        policy: `bind`, `preferred` or `interleave`; "" for no rule.
+        note: why there is no rule although one was requested, or "".
+    """
+
+    nodes: tuple[int, ...] = ()
+    policy: str = ""
+    note: str = ""
+
+
+def memory_rule(topology: Topology, nodes: Collection[int], requested: str) -> MemoryRule:
+    """Return the rule for a worker with cores on these nodes.
+
+    `auto` prefers memory that is faster than the nodes' own, if all of them have some; otherwise it
+    binds to the nodes' own. There is no rule if it would not help: for all memory of the machine,
+    or for a node without memory.
+    """
+    if requested == "none":
+        return MemoryRule()
+    auto = requested == "auto"
+    fast = _fast(topology, nodes) if auto else set()
+    wanted = fast or _own(topology, nodes)
+    policy = requested if not auto else "preferred" if fast else "bind"
+    if problem := _problem(topology, wanted, policy):
+        return MemoryRule(note="" if auto else f"--bind_memory {requested}: {problem}")
+    return MemoryRule(tuple(sorted(wanted)), policy)
+
+
+def _fast(topology: Topology, nodes: Collection[int]) -> set[int]:
+    """Return the nodes with faster memory than these nodes' own; none if a node lacks one."""
+    parts = [topology.fast_memory.get(node, ()) for node in nodes]
+    return set().union(*parts) if all(parts) else set()
+
+
+def _own(topology: Topology, nodes: Collection[int]) -> set[int]:
+    """Return the nodes and their twins with usable memory; none if a node has neither."""
+    parts = [{node, *_twins(topology, node)} & topology.memory_nodes for node in nodes]
+    return set().union(*parts) if all(parts) else set()
+
+
+def _twins(topology: Topology, node: int) -> list[int]:
+    return [twin for twin, home in topology.twins.items() if home == node]
+
+
+def _problem(topology: Topology, wanted: set[int], policy: str) -> str:
+    if len(topology.memory_nodes) < 2:
+        return "not set: fewer than two NUMA nodes here have memory"
+    if not wanted:
+        return "not set for cores on a NUMA node whose memory may not be used"
+    if policy == "interleave":
+        return "" if len(wanted) > 1 else "not set for cores on one NUMA node"
+    return "not set for cores on all NUMA nodes" if wanted == topology.memory_nodes else ""
+
+
+def cores_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
+    """Give each worker its own whole cores, of its node, or of all if no device determines it."""
+    if homes is None:
+        return even_shares(cores, workers)
+    own = _by_node(cores)
+    return _for_each(homes, lambda node, local: even_shares(own[node], local))
+
+
+def exclusive_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
+    """Give each worker its own whole cores, all of one node.
+
+    Raises:
+        UsageError: a node has fewer cores than workers.
+    """
+    own = _by_node(cores)
+    nodes = _worker_nodes(list(own), homes, workers)
+    for node in dict.fromkeys(nodes):
+        if nodes.count(node) > len(own[node]):
+            raise UsageError(
+                f"--numa_binding exclusive: NUMA node {node} has"
+                f" {counted(nodes.count(node), 'worker')} but only"
+                f" {counted(len(own[node]), 'usable core')}; start fewer workers, or use"
+                " --bind_to core"
+            )
+    return cores_each(cores, nodes, workers)
+
+
+def whole_node(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
+    """Give each worker all cores of its node."""
+    own = _by_node(cores)
+    return [own[node] for node in _worker_nodes(list(own), homes, workers)]
+
+
+def whole_socket(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
+    """Give each worker all cores of its socket, and at least all cores of its node.
+
+    In a virtual machine every cpu may be a socket.
+    """
+    packages = {
+        node: frozenset(core.package for core in own) for node, own in _by_node(cores).items()
+    }
+    places: dict[frozenset[int], int] = {}
+    for node, sockets in packages.items():
+        places.setdefault(sockets, node)
+    whole = {sockets: [core for core in cores if core.package in sockets] for sockets in places}
+    return [whole[packages[node]] for node in _worker_nodes(list(places.values()), homes, workers)]
+
+
+def complex_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
+    """Give each worker a group of cores of its node that share a cache, the largest first."""
+    own = _by_node(cores)
+    nodes = _worker_nodes(list(own), homes, workers)
+    return _for_each(nodes, lambda node, local: _complexes(own[node], local))
+
+
+POLICIES: Mapping[str, Policy] = {
+    "core": cores_each,
+    "exclusive": exclusive_each,
+    "numa": whole_node,
+    "socket": whole_socket,
+    "core-complex": complex_each,
+}
+
+
+def _complexes(cores: Sequence[Core], workers: int) -> Shares:
+    groups = list(_grouped((core.cache, core) for core in cores).values())
+    # The sort is stable: among equals the one with the lowest cpu comes first.
+    groups.sort(key=lambda group: -sum(len(core.cpus) for core in group))
+    return [groups[worker % len(groups)] for worker in range(workers)]
+
+
+def _worker_nodes(places: Sequence[int], homes: Sequence[int] | None, workers: int) -> list[int]:
+    """Return each worker's node: its device's, else assigned in blocks."""
+    if homes is not None:
+        return list(homes)
+    return [places[place] for place in blocks(workers, len(places))]
+
+
+def _for_each(homes: Sequence[int], share: Callable[[int, int], Shares]) -> Shares:
+    """Divide each node's cores among its workers, in order of rank."""
+    shares = {node: iter(share(node, homes.count(node))) for node in dict.fromkeys(homes)}
+    return [next(shares[node]) for node in homes]
+
+
+def _by_node(cores: Sequence[Core]) -> dict[int, list[Core]]:
+    return _grouped((core.node, core) for core in cores)
+
+
+def _grouped(pairs: Iterable[tuple[int, Core]]) -> dict[int, list[Core]]:
+    groups: dict[int, list[Core]] = {}
+    for key, one in pairs:
+        groups.setdefault(key, []).append(one)
+    return groups

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import signal
 
+from ...backends import name_of
 from ...common.loop import Loop
 from ...common.stderr import tell
 from ...head.job.launch import launch
 from ...head.output.console import Console
 from ...head.report.ending import Ending
-from . import runner_notes as notes
 from .runner_detachment import Detachment
 from .runner_new_folder import new_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...backends.base import Part
     from ...common.detach import Parent
@@ -108,7 +108,7 @@ class _Terminal:
             self._loop.add_reader(self._parent.fileno(), lambda: self._on_parent_gone(job))
         # A job ends with its own allocation.
         own = self._parent is not None and self._parent.handed_over
-        if not own and (note := notes.of_scheduler(self._spec, os.environ)):
+        if not own and (note := of_scheduler(self._spec, os.environ)):
             self._warn(note)
 
     def _warn(self, text: str) -> None:
@@ -119,7 +119,7 @@ class _Terminal:
         if self._parent is not None:
             self._loop.remove(self._parent.fileno())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        if self._reconnects and (note := notes.of_agent(self._parts, os.environ)):
+        if self._reconnects and (note := of_agent(self._parts, os.environ)):
             self._warn(note)
         self._detachment.detach(self.detach)
 
@@ -136,3 +136,45 @@ class _Terminal:
         parent, self._parent = self._parent, None
         if parent is not None:
             parent.detach(f"{self._detachment.job_id}\n", folder=None)
+
+
+SCHEDULERS = {
+    "SLURM_JOB_ID": ("Slurm job", "script or salloc"),
+    "PBS_JOBID": ("PBS job", "script or interactive shell"),
+    "LSB_JOBID": ("LSF job", "script or interactive shell"),
+    "COBALT_JOBID": ("Cobalt job", "script or interactive shell"),
+}
+"""By scheduler variable: the scheduler's name for a job, and the program whose exit ends it."""
+
+
+def of_scheduler(spec: JobSpec, environ: Mapping[str, str]) -> str:
+    """Return a note for a job inside the job of a scheduler, "" for any other."""
+    for variable, (job, ends) in SCHEDULERS.items():
+        if number := environ.get(variable):
+            return (
+                f"this job ends with {job} {number}, even if it is detached, and {job} {number}"
+                f" ends when its {ends} exits; `dsrun-job wait {spec.job_id}` waits for this job"
+            )
+    return ""
+
+
+def of_agent(parts: Sequence[Part], environ: Mapping[str, str]) -> str:
+    """Return a note for a job that may reconnect to nodes with a key of the user's agent.
+
+    paramiko knows which key was used; the program ssh does not tell, and may have used one.
+    """
+    if not environ.get("SSH_AUTH_SOCK"):
+        return ""
+    for part in parts:
+        came = CAME.get(name_of(part.backend))
+        if came and part.nodes and getattr(part.backend, "used_agent", True):
+            return (
+                f"the ssh key {came} from your agent ({environ['SSH_AUTH_SOCK']}): after the agent"
+                " exits, as at logout, lost nodes cannot be reached again; with a key file without"
+                " a passphrase they can"
+            )
+    return ""
+
+
+CAME = {"ssh": "came", "openssh": "may have come"}
+"""Backends that connect again; paramiko's knows whether a key was the agent's."""

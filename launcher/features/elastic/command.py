@@ -42,7 +42,7 @@ def run(words: list[str]) -> int:
     if "config" not in given:
         raise UsageError("dsrun-elastic: no config; expected -c FILE, see dsrun-elastic -h")
     size = _size(given["world_size"]) if "world_size" in given else None
-    from .plan_batch_config import read
+    from .plan_batch import read
 
     plan = read(given["config"], "--config")
     rows = _rows(plan, size, given["config"])

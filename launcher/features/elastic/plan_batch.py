@@ -1,16 +1,14 @@
-"""Compute DeepSpeed's elastic batch plan: a batch size that works for many world sizes.
-
-As in DeepSpeed's documentation, the candidates are each micro batch size, and the least common
-multiple of all, times the largest highly composite number within the limit. The candidate that the
-most world sizes can divide is chosen. Schema 0.1 counts world sizes in ranks; schema 0.2 counts
-whole nodes, and computes another batch for a world size outside the plan. Pure.
-"""
+"""DeepSpeed's elastic batch plan, and the config file that asks for it."""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from math import isqrt, lcm
 
+from ...common import files
+from ...common.errors import UsageError, reason
+from ...common.text import read_json
 from ...specs.batch_plan import BatchPlan
 from .plan_batch_settings import settings
 
@@ -18,7 +16,68 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...specs.batch_plan import BatchSettings
+    from ...specs.batch_plan import BatchPlan, BatchSettings
+
+
+def read(path: str, where: str) -> BatchPlan:
+    """Return the batch plan of a DeepSpeed config file.
+
+    Args:
+        path: the file, plain JSON.
+        where: the option that names it, for messages.
+
+    Raises:
+        UsageError: the file cannot be read, is not JSON, or has no valid batch plan.
+    """
+    try:
+        return plan(_parsed(_bytes(path, where), path))
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _bytes(path: str, where: str) -> bytes:
+    try:
+        return files.read(path)
+    except OSError as error:
+        raise UsageError(f"{where} {path}: {reason(error)}") from None
+
+
+def _parsed(data: bytes, path: str) -> object:
+    try:
+        return read_json(data.decode("utf-8-sig"), _once)
+    except json.JSONDecodeError as error:
+        where = f"{path}:{error.lineno}: column {error.colno}"
+        words = error.msg[:1].lower() + error.msg[1:]
+        raise UsageError(f"{where}: not JSON: {words}") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: not UTF-8") from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object; a repeated key is an error, as in DeepSpeed."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {repeated!r:.40} is repeated in an object")
+    return members
+
+
+def fitting(path: str, size: int | None) -> BatchPlan:
+    """Return the elastic batch plan of the file of --elastic_config.
+
+    Raises:
+        UsageError: the file cannot be used, or `size` workers (if known) do not fit the plan.
+    """
+    batches = read(path, "--elastic_config")
+    try:
+        if size is not None:
+            batches.for_world(size)
+    except ValueError as error:
+        raise UsageError(f"--elastic_config {path}: {error}") from None
+    return batches
+
 
 HIGHLY_COMPOSITE = (
     1, 2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040, 7560,

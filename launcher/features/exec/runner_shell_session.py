@@ -6,7 +6,6 @@ import os
 import signal
 
 from ...backends.child import STDERR_TIMEOUT, StartedChild, spawn
-from .runner_login_noise import LoginNoiseFilter
 from .runner_pipes import InPipe, OutPipe
 from .runner_remote_shell import script
 
@@ -147,3 +146,30 @@ def _pidfd(started: StartedChild) -> int:
         os.kill(started.pid, signal.SIGKILL)  # our child, which nobody has reaped
         os.waitpid(started.pid, 0)
         raise
+
+
+NOISE = 64 * 1024
+"""Bytes kept of the output before the mark."""
+
+
+class LoginNoiseFilter:
+    """One stream of a session.
+
+    Attributes:
+        noise: the bytes before the mark, at most `NOISE`.
+        found: whether the mark has arrived.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._line = f"{mark}\n".encode()
+        self.noise = b""
+        self.found = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the part of these bytes that belongs to the command."""
+        if self.found:
+            return data
+        before, mark, behind = (self.noise + data).partition(self._line)
+        self.found = bool(mark)
+        self.noise = before[-NOISE:]
+        return behind

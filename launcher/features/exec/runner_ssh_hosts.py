@@ -9,11 +9,14 @@ from contextlib import suppress
 
 from ...backends import causes
 from ...backends.retries import Retries
-from ...common.errors import is_full, reason
+from ...backends.ssh import config_reader
+from ...backends.ssh.openssh import OpenSSH
+from ...common import executable, files
+from ...common.errors import UsageError, is_full, reason
 from ...common.exit_codes import as_shell
-from .runner_clients import Clients
+from ...resources.source import is_here
 from .runner_events import HostCommand, HostEnded, HostFailed, HostNote, HostOutput
-from .runner_remote_shell import pieces
+from .runner_remote_shell import BOOT, pieces, remote_line
 from .runner_shell_session import ShellSession
 
 TYPE_CHECKING = False
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...specs.backend import BackendSettings
     from ...specs.host import Host
-    from .runner_events import OnEvent
+    from .runner_events import HostCommand, OnEvent
 
 FAN_OUT = 256
 """Sessions at a time."""
@@ -175,3 +178,67 @@ def allow_files() -> None:
 
 def _nothing(*_: object) -> None:
     """Do nothing."""
+
+
+QUICK = {
+    "KexAlgorithms": "^curve25519-sha256",
+    "Ciphers": "^aes128-gcm@openssh.com",
+    "PreferredAuthentications": "publickey,gssapi-with-mic,hostbased",
+    "UpdateHostKeys": "no",
+    "ControlMaster": "no",
+}
+"""Options that save time; all other algorithms, and logins without a prompt, stay possible."""
+
+REFUSED = "Bad SSH2 "
+"""The message of an `ssh` that is older than OpenSSH 8, or allows only certain algorithms."""
+
+
+class Clients:
+    """Makes the command line for each host."""
+
+    def __init__(self, hosts: Sequence[Host], settings: BackendSettings) -> None:
+        """Read the user's ssh configuration, if a host needs ssh.
+
+        Raises:
+            UsageError: there is no `ssh` program, or its configuration cannot be read.
+        """
+        self._everywhere = settings.force_multi
+        self._openssh = OpenSSH(settings)
+        self._quick: list[str] = []
+        remote = [host for host in hosts if not self.is_local(host)]
+        if remote:
+            self._read_config(remote, settings)
+
+    def _read_config(self, remote: Sequence[Host], settings: BackendSettings) -> None:
+        if not executable.find("ssh"):
+            raise UsageError("no `ssh` on PATH, but dsrun-exec needs it; install OpenSSH's client")
+        config_reader.check(remote, settings.port, settings.args)
+        self._openssh.read_config(remote)
+        if any(word.startswith("-F") for word in settings.args):
+            return  # a configuration file of the user's that is not read here
+        chosen = config_reader.reader().keywords
+        quick = {name: QUICK[name] for name in QUICK if name.lower() not in chosen}
+        self._quick = [word for name in quick for word in ("-o", f"{name}={quick[name]}")]
+
+    def is_local(self, host: Host) -> bool:
+        """Return whether a host is this machine, and needs no ssh."""
+        return is_here(host) and not self._everywhere
+
+    def argv(self, host: Host) -> list[str]:
+        """Return the process for a host."""
+        if self.is_local(host):
+            return ["sh", "-c", BOOT]
+        return [*self._openssh.client(host), *self._quick, "--", host.name, remote_line()]
+
+    def placed(self, host: Host, command: HostCommand) -> HostCommand:
+        """Return the command for a host: as after a login, it runs in the home folder."""
+        if command.workdir or not self.is_local(host):
+            return command
+        return command._replace(workdir=files.login_folder())
+
+    def try_again(self, printed: str) -> bool:
+        """Return whether another attempt may help, given what the client printed."""
+        if self._quick and REFUSED in printed:
+            self._quick = []
+            return True
+        return causes.is_transient(printed)

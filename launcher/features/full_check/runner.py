@@ -8,7 +8,6 @@ from itertools import count
 
 from ...common.text import plain
 from ...control import frames, messages
-from .runner_consequences import without_consequences
 from .runner_steps import StepFailed, StepResult
 
 TYPE_CHECKING = False
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Timer
     from ..exec.runner_programs import NodePrograms, RunningProgram
-    from .runner_steps import Script, Step, StepRequest
-
+    from .runner_steps import Script, Step, StepRequest, StepResult
 
 LONGEST = 1 << 20
 """Bytes of an answer; a longer one is not read."""
@@ -239,3 +237,28 @@ def _parse(line: bytes, reply: type[Any]) -> tuple[int, Any]:
     if not isinstance(body, dict):
         raise frames.BadFrame("neither reply nor error")
     return number, messages.from_fields(reply, body)
+
+
+CUT = {"link_reach", "node_reach"}
+"""Faults of the network with which no collective of all nodes can succeed."""
+
+FAILED = "failed_collective"
+
+
+def without_consequences(results: Mapping[str, StepResult]) -> dict[str, StepResult]:
+    """Return the results without blame for a collective that failed because of a cut link.
+
+    Such a collective fails on all nodes, not only on those that do not reach each other. The blame
+    becomes a note.
+    """
+    found = dict(results)
+    network, collectives = found.get("network"), found.get("collectives")
+    cut = [one for one in network.faults if one.code in CUT] if network else []
+    if not cut or collectives is None:
+        return found
+    kept = tuple(one for one in collectives.faults if one.code != FAILED)
+    if len(kept) < len(collectives.faults):
+        why = "; ".join(one.text for one in cut)
+        note = f"the collectives were not measured because they need all links: {why}"
+        found["collectives"] = collectives._replace(faults=kept, notes=(*collectives.notes, note))
+    return found

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from .runner_json_types import AllReduce, Collectives
+    from .json_types import AllReduce, Collectives
     from .runner_steps import Answers, Script
 
     Found: TypeAlias = dict[tuple[str, ...], Reduced]

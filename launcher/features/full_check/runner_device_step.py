@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from typing import TypeAlias
 
+    from .json_types import DevicesJson
     from .runner_device_tests import Compared
-    from .runner_json_types import DevicesJson
     from .runner_steps import Answers, Script
 
     Rows: TypeAlias = dict[str, list[Measured]]

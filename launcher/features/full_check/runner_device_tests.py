@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
+    from .json_types import Value
     from .measurements import Measured
-    from .runner_json_types import Value
 
     Place: TypeAlias = tuple[str, str]
     """A test and a part of a node: ("write", "temp")."""

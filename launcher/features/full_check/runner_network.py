@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from .runner_json_types import LinkRow, NetworkJson
+    from .json_types import LinkRow, NetworkJson
     from .runner_pairs import Pair
     from .runner_steps import Answers, MeasuredFault, Script
     from .runner_verdict import Nodes

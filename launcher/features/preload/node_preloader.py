@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop, Timer
     from ...node.workers.spawn import Process
     from .node_fitness import Imported
-    from .node_request import PreloadRequest
+    from .node_workers import PreloadRequest
 
 PROGRAM = os.fsencode(os.path.join(os.path.dirname(__file__), "process.py"))
 

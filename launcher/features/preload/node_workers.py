@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
+from ...common.records import NamedTuple
 from ...node.workers.spawn import spawn as spawn_cold
+from ...node.workers.worker_specs import WorkerSpecs
+from ...specs.environment import from_wire, to_wire
+from ..stacks.node_outfit import with_recorder
 from . import node_fitness as fitness
 from .node_preloader import EXITED, Preloader, PreloaderPhase
-from .node_request import request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from ...common.loop import Loop
     from ...node.workers.prepare import NodeSetup
     from ...node.workers.spawn import Process, WorkerSpec
-    from .node_request import PreloadRequest
 
 
 class PreloadedWorkers:
@@ -195,3 +199,48 @@ def _changed(preloader: Preloader) -> str:
     imported = preloader.imported
     path = fitness.changed(imported) if imported is not None else ""
     return f"{path} has changed since it was imported" if path else ""
+
+
+class PreloadRequest(NamedTuple):
+    """The settings of a preloader.
+
+    Attributes:
+        python: the interpreter of the workers.
+        folders: the folders that a worker searches first for modules.
+        workdir: the folder that it runs in.
+        env: the variables that all workers share.
+    """
+
+    python: bytes
+    modules: tuple[str, ...]
+    folders: tuple[str, ...]
+    workdir: bytes
+    env: Mapping[bytes, bytes]
+
+
+def request(setup: NodeSetup) -> PreloadRequest:
+    """Return the preloader request for the task of a node.
+
+    Raises:
+        DsrunError, ValueError: its workers cannot be started as requested.
+    """
+    env = WorkerSpecs(setup, lambda _: None).common()
+    return PreloadRequest(
+        python=setup.python,
+        modules=setup.task.workers.preload,
+        folders=tuple(map(to_wire, _folders(setup))),
+        workdir=setup.workdir,
+        env=with_recorder(env, setup.log_folder) if setup.task.hooked else env,
+    )
+
+
+def _folders(setup: NodeSetup) -> list[bytes]:
+    """Return the first folders on a worker's path: the script's own, even through a link.
+
+    The first folder of PYTHONPATH follows, if it is the workers' folder.
+    """
+    first = [setup.workdir] if setup.program.folder_first else []
+    if setup.program.module:
+        return [setup.workdir, *first]
+    script = os.path.join(setup.workdir, from_wire(setup.program.script))
+    return [os.path.dirname(os.path.realpath(script)), *first]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from ...common.records import NamedTuple
 from ...common.text import plain
 from ...head.fleet.hosts import by_cause
 from ...specs.plan import OWN_PYTHON
 from .runner_findings import Severity, line
-from .runner_stages import UNRESOLVED, in_order
 from .runner_tables import GREEN, RED, YELLOW, CheckedState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .runner_answers import Answer
     from .runner_findings import Finding
@@ -95,3 +96,27 @@ def _counted(number: int, what: str) -> str:
 
 def _line(one: Finding) -> str:
     return line(one).removeprefix("check: ")
+
+
+UNRESOLVED = "its name does not resolve"
+"""The cause for a host without any other evidence."""
+
+STAGES = (
+    UNRESOLVED,
+    r"no answer: |no route to it|connection refused|no sshd|its sshd|ProxyJump",
+    r"host key",
+    r"authentication failed",
+    r"(no Python at|no permission to run|Python \S+ or newer|is Python)\b|: Python /\S+: ",
+    r"no such (folder|script|program)|\bmay not (enter|list|read|execute) ",
+)
+"""Words of causes and problems in each stage: name, sshd, host key, key, Python, files."""
+
+
+def in_order(lines: Iterable[str]) -> list[str]:
+    """Return lines `HOSTS: TEXT` in the order of their stages; lines without a stage are last."""
+    return sorted(lines, key=_stage)
+
+
+def _stage(line: str) -> int:
+    text = line.partition(": ")[2]
+    return next((at for at, stage in enumerate(STAGES) if re.search(stage, text)), len(STAGES))

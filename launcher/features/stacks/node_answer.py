@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 
 from ...common import system
+from ...common.records import NamedTuple
+from ...node.workers import error_file
 from . import node_faults as faults
 from . import node_file_locks as file_locks
-from . import node_files as files
 from . import node_flight as flight
 from . import node_network as network
 from . import node_py_spy as py_spy
 from .messages import ProcessState, StacksAnswer, ThreadStack
 from .node_family import families
-from .node_limits import fitting
 from .node_py_spy import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ...node.workers.spawn import Process
-    from .messages import NetworkUse, StacksAsk
+    from .messages import NetworkUse, ProcessState, StacksAnswer, StacksAsk, ThreadStack
     from .node_family import Member
 
 
@@ -48,7 +50,7 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
         network=uses,
     )
     if ask.save:
-        stacks = stacks._replace(saved=files.save(stacks, workers))
+        stacks = stacks._replace(saved=save(stacks, workers))
     return fitting(stacks)
 
 
@@ -139,3 +141,114 @@ def _obstacle(member: Member, workers: set[int]) -> str:
     if not member.python and member.pid not in workers:
         return py_spy.NO_PYTHON
     return ""
+
+
+LARGEST = 900_000
+"""Bytes of an answer, at most."""
+
+
+class Limits(NamedTuple):
+    """Most frames of a thread, and most threads of a process."""
+
+    frames: int
+    threads: int
+
+
+STEPS = (Limits(150, 300), Limits(80, 60), Limits(40, 20), Limits(20, 6), Limits(10, 1))
+"""The limits, in order: the first that makes an answer small enough is used, else the last."""
+
+
+def fitting(stacks: StacksAnswer) -> StacksAnswer:
+    """Return stacks small enough to be sent; omissions are marked."""
+    for limits in STEPS:
+        cut = _cut(stacks, limits)
+        if len(json.dumps(cut)) <= LARGEST:
+            return cut
+    workers = {row.rank: row.pid for row in reversed(cut.processes)}  # these come first
+    return cut._replace(
+        processes=tuple(row for row in cut.processes if row.pid == workers[row.rank]),
+        threads=tuple(one for one in cut.threads if one.pid in workers.values()),
+        network=tuple(one for one in cut.network if one.pid in workers.values()),
+    )
+
+
+def _cut(stacks: StacksAnswer, limits: Limits) -> StacksAnswer:
+    by_pid: dict[int, list[ThreadStack]] = {}
+    for one in sorted(stacks.threads, key=lambda one: not one.main):
+        by_pid.setdefault(one.pid, []).append(_shortened(one, limits.frames))
+    left_out = {pid: len(rows) - limits.threads for pid, rows in by_pid.items()}
+    return stacks._replace(
+        processes=tuple(
+            row._replace(problem=f"{left_out[row.pid]} more threads omitted")
+            if left_out.get(row.pid, 0) > 0
+            else row
+            for row in stacks.processes
+        ),
+        threads=tuple(one for rows in by_pid.values() for one in rows[: limits.threads]),
+    )
+
+
+def _shortened(thread: ThreadStack, most: int) -> ThreadStack:
+    """Leave out frames in the middle: the innermost and the outermost ones matter."""
+    surplus = len(thread.frames) - most
+    if surplus <= 0:
+        return thread
+    ends = most // 4
+    marker = f"... ({surplus} frames omitted)"
+    return thread._replace(
+        frames=(*thread.frames[: most - ends], marker, *thread.frames[len(thread.frames) - ends :])
+    )
+
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+_VARIABLE = error_file.VARIABLE.encode()
+
+
+def save(stacks: StacksAnswer, workers: Sequence[Process]) -> str:
+    """Add the stacks of each rank to its file; return the folder of the files.
+
+    It is "" if the job has no log folder here, or if they cannot be written.
+    """
+    folder = ""
+    for worker in workers:
+        path = path_of(os.fsdecode(worker.spec.env.get(_VARIABLE, b"")))
+        if not path:
+            return ""
+        try:
+            fd = system.open_fd(path, _FLAGS, 0o600)
+            with system.open_file(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.writelines(f"{line}\n" for line in lines(stacks, worker.spec.rank))
+        except OSError:
+            return ""
+        folder = folder or os.path.dirname(path)
+    return folder
+
+
+def path_of(errors: str) -> str:
+    """Return the file for stacks next to that for errors; "" if errors are in memory."""
+    folder, name = os.path.split(errors)
+    if not folder or folder.startswith("/proc/"):
+        return ""
+    rank = name.removesuffix(".json")
+    return os.path.join(folder, "stacks.log" if rank == "error" else f"{rank}.stacks")
+
+
+def lines(stacks: StacksAnswer, rank: int) -> Iterator[str]:
+    """Yield the lines about a rank, with the time of day first."""
+    yield time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(system.time()))
+    for row in stacks.processes:
+        if row.rank == rank:
+            yield from _of_process(stacks, row)
+
+
+def _of_process(stacks: StacksAnswer, row: ProcessState) -> Iterator[str]:
+    waits = f", waits in {row.waits_in}" if row.waits_in else ""
+    yield f"pid {row.pid} (state {row.state}{waits}): {row.command}"
+    if row.problem:
+        yield f"  {row.problem}"
+    for thread in stacks.threads:
+        if thread.pid == row.pid:
+            active = " (active)" if thread.active else ""
+            yield f"  thread {thread.name or '?'}{active}"
+            yield from (f"    {frame}" for frame in thread.frames)

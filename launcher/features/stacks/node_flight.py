@@ -8,7 +8,9 @@ A worker answers by the thread that its hook has started, unless another thread 
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import stat
 from contextlib import suppress
 
@@ -16,7 +18,6 @@ from ...common import system
 from ...common.text import read_json
 from . import node_memory_files as memory_files
 from . import node_recorded as recorded
-from . import node_restricted_pickle as restricted_pickle
 from .hook import sitecustomize as hook
 from .node_outfit import DUMP
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .messages import Collective
 
     Records: TypeAlias = dict[int, list[object]]
+    from typing import NoReturn
 
 LARGEST = 16 << 20
 """Bytes that are read of one worker."""
@@ -116,5 +118,27 @@ def _dump(worker: Process) -> object:
             status = system.fstat(fd)
             own = stat.S_ISREG(status.st_mode) and status.st_uid == system.geteuid()
             if own and status.st_size <= LARGEST:
-                return restricted_pickle.loads(file.read(LARGEST))
+                return loads(file.read(LARGEST))
     return None
+
+
+class _Plain(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise ValueError(f"{module}.{name} in a pickle of plain values")
+
+    def persistent_load(self, _pid: object) -> NoReturn:
+        raise ValueError("a reference in a pickle of plain values")
+
+
+def loads(data: bytes) -> object:
+    """Return the value in a pickle: dict, list, tuple, str, bytes, int, float, bool, None.
+
+    Raises:
+        ValueError: the data is no pickle, or has other values.
+    """
+    try:
+        return _Plain(io.BytesIO(data)).load()
+    except ValueError:
+        raise
+    except Exception as error:  # the exceptions of broken pickles are not documented
+        raise ValueError(f"not a pickle: {error!r}") from None

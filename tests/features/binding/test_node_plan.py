@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.features.binding.node_plan import BindingPlan, plan
-from dsrun.launcher.features.binding.node_policies import POLICIES
+from dsrun.launcher.features.binding.node_plan import POLICIES, BindingPlan, plan
 from dsrun.launcher.features.binding.node_topology import Topology
 from dsrun.launcher.specs.policies import BindingPolicy
 

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.cli.options import Options, all_options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.features.binding.node_policies import POLICIES
+from dsrun.launcher.features.binding.node_plan import POLICIES
 from dsrun.launcher.features.binding.plan import binding_policy, binds, core_lists
 from dsrun.launcher.specs.policies import BindingPolicy
 

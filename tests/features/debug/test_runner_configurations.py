@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control.messages import NodeJob
-from dsrun.launcher.features.debug.runner_configurations import Configurations, folders
+from dsrun.launcher.features.debug.runner_debugging import Configurations, folders
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Plan
 from dsrun.launcher.specs.program import Program

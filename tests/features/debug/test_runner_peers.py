@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from dsrun.launcher.features.debug.runner_peers import owner, uid_of
+from dsrun.launcher.features.debug.runner_debug_port import owner, uid_of
 
 from ...support.local_control import NOBODY, needs_root
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from dsrun.launcher.features.detached.runner_all_running import AllRunning
+from dsrun.launcher.features.detached.runner_detachment import AllRunning
 from dsrun.launcher.head.run.events import Exit, RanksStarted, Round, Started
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.backends import load
 from dsrun.launcher.backends.base import Part
-from dsrun.launcher.features.detached import runner_notes as notes
+from dsrun.launcher.features.detached import runner_launch as notes
 from dsrun.launcher.specs.backend import BackendSettings
 
 AGENT = {"SSH_AUTH_SOCK": "/run/agent"}

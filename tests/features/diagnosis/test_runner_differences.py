@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dsrun.launcher.features.diagnosis.runner_classify import RowMatch
-from dsrun.launcher.features.diagnosis.runner_differences import (
+from dsrun.launcher.features.diagnosis.runner_row import Row
+from dsrun.launcher.features.diagnosis.runner_verdict import (
     ELSEWHERE,
     missing_here,
     not_installed,
     versions,
 )
-from dsrun.launcher.features.diagnosis.runner_row import Row
 from dsrun.launcher.specs.program import Program
 
 from ...support.node_facts import facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.features.elastic.runner_unreached import FIRST, SECOND, UnreachedNodes, folded
+from dsrun.launcher.features.elastic.runner_admission import FIRST, SECOND, UnreachedNodes, folded
 
 from ...support.clock import Clock
 from ...support.reconnection import hosts

@@ -9,9 +9,9 @@ import pytest
 
 from dsrun.launcher.backends.ssh import config_reader
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.features.exec.runner_clients import Clients
 from dsrun.launcher.features.exec.runner_events import HostCommand
 from dsrun.launcher.features.exec.runner_remote_shell import BOOT, remote_line
+from dsrun.launcher.features.exec.runner_ssh_hosts import Clients
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.features.exec.runner_login_noise import NOISE, LoginNoiseFilter
+from dsrun.launcher.features.exec.runner_shell_session import NOISE, LoginNoiseFilter
 
 STREAM = b"Welcome to n1\nmark-1\nout\nmark-1\nmore"
 

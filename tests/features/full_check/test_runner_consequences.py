@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.features.full_check.runner_consequences import without_consequences
+from dsrun.launcher.features.full_check.runner import without_consequences
 from dsrun.launcher.features.full_check.runner_steps import MeasuredFault, StepResult
 
 ALL = ("n1", "n2", "n3", "n4")

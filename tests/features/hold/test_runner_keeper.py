@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.features.elastic.runner_reconnector import AT_ONCE, PACE
-from dsrun.launcher.features.hold.runner_keeper import PAUSES, NodeKeeper
+from dsrun.launcher.features.hold.runner_nodes import PAUSES, NodeKeeper
 from dsrun.launcher.head.fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.specs.host import Host

@@ -8,8 +8,7 @@ import pytest
 
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames
-from dsrun.launcher.features.hold.runner_keeper import PAUSES
-from dsrun.launcher.features.hold.runner_nodes import LEFT_BEHIND
+from dsrun.launcher.features.hold.runner_nodes import LEFT_BEHIND, PAUSES
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 

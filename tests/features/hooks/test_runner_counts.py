@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsrun.launcher.common.errors import Fault
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
-from dsrun.launcher.features.hooks.runner_counts import Counts
+from dsrun.launcher.features.hooks.runner_metrics import Counts
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     RESULT,

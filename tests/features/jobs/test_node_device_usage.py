@@ -13,8 +13,8 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import DeviceUsage
-from dsrun.launcher.features.jobs import node_device_usage as device_usage
-from dsrun.launcher.features.jobs.node_device_usage import DeviceQuestion
+from dsrun.launcher.features.jobs import node_usage as device_usage
+from dsrun.launcher.features.jobs.node_usage import DeviceQuestion
 from dsrun.launcher.node.machine.blocking import Calls
 
 from ...support.checkout import IMPORTABLE
@@ -151,7 +151,7 @@ def test_the_module_is_found_in_folders_that_this_process_does_not_have(tmp_path
     """A node launcher is started with `-S`."""
     (tmp_path / "pynvml.py").write_text(NVML)
     code = (
-        f"from dsrun.launcher.features.jobs.node_device_usage import read\n"
+        f"from dsrun.launcher.features.jobs.node_usage import read\n"
         f"print(read(), read([{str(tmp_path)!r}]) == ((0, 'GPU-x', 97, 5, 10),))"
     )
     argv = [sys.executable, "-S", "-c", code]

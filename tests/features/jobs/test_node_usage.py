@@ -11,9 +11,9 @@ import pytest
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.job_messages import USAGE, DeviceUsage, RankUsage, Usage, UsageAsk
-from dsrun.launcher.features.jobs import node_device_usage as device_usage
+from dsrun.launcher.features.jobs import node_usage as device_usage
 from dsrun.launcher.features.jobs import node_usage as usage
-from dsrun.launcher.features.jobs.node_device_usage import DeviceQuestion
+from dsrun.launcher.features.jobs.node_usage import DeviceQuestion
 from dsrun.launcher.node.machine import processes
 
 from ...support.fake_runner import running, stopped

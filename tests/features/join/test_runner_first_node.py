@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.features.join import runner_first_node as first_node
+from dsrun.launcher.features.join import runner as first_node
 from dsrun.launcher.resources import source
 from dsrun.launcher.specs.backend import DialIn
 from dsrun.launcher.specs.host import Host

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.features.picture.runner_headline import headline
+from dsrun.launcher.features.picture.runner_page import headline
 
 SENTENCE, ADVICE = "the script has failed", "mend the script"
 FAILED: dict[str, Any] = {

@@ -24,7 +24,7 @@ from ...support.specs import ENV
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.features.preload.node_request import PreloadRequest
+    from dsrun.launcher.features.preload.node_workers import PreloadRequest
     from dsrun.launcher.node.workers.spawn import Process
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.features.preload import node_title as title
+from dsrun.launcher.features.preload import node_worker as title
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsrun.launcher.common.loop import Loop
-    from dsrun.launcher.features.preload.node_request import PreloadRequest
+    from dsrun.launcher.features.preload.node_workers import PreloadRequest
     from dsrun.launcher.node.workers.spawn import Process
 
 

@@ -6,7 +6,7 @@ import random
 
 from dsrun.launcher.backends.causes import CAUSES, NO_ROUTE
 from dsrun.launcher.common.wording import ANOTHER_PYTHON
-from dsrun.launcher.features.quick_check.runner_stages import in_order
+from dsrun.launcher.features.quick_check.runner_verdict import in_order
 
 LINES = [
     "n1: its name does not resolve (n1:22: name or service not known)",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.features.stacks import node_files as files
+from dsrun.launcher.features.stacks import node_answer as files
 from dsrun.launcher.features.stacks.messages import ProcessState, StacksAnswer, ThreadStack
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
 

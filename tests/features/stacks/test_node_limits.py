@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dsrun.launcher.features.stacks import node_limits as limits
+from dsrun.launcher.features.stacks import node_answer as limits
 from dsrun.launcher.features.stacks.messages import ProcessState, StacksAnswer, ThreadStack
 
 FRAMES = tuple(f"function_{number} (/home/user/project/train.py:{number})" for number in range(900))

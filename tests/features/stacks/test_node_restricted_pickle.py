@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.features.stacks import node_restricted_pickle as restricted_pickle
+from dsrun.launcher.features.stacks import node_flight as restricted_pickle
 
 PLAIN = {"a": [1, 2.5, None, True], "b": ("x", {"y": b"z"}), 3: 1 << 70}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.features.stacks.runner_fold import fold
+from dsrun.launcher.features.stacks.runner_show import fold
 from dsrun.launcher.features.stacks.runner_view import RankView
 
 from ...support.stacks import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.features.stacks.messages import NetworkUse, ThreadStack
-from dsrun.launcher.features.watch.runner_outside_waits import Outside
+from dsrun.launcher.features.watch.runner_hang_verdict import Outside
 
 from ...support.recorded_stacks import NAMES, recorded
 from ...support.stacks import ALL_REDUCE, LIB, LOAD, ranks, view
