@@ -15,9 +15,9 @@ from dsrun.launcher.common.poll import READ, ready
 from dsrun.launcher.control import local, local_client
 from dsrun.launcher.features.hold import plan_held as holds
 
-from ..support.limits import wait_for
-from ..support.local_control import new_name, serving
-from ..support.own_names import own_names
+from ...support.limits import wait_for
+from ...support.local_control import new_name, serving
+from ...support.own_names import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
