@@ -25,7 +25,7 @@ from dsrun.launcher.features.diagnosis import node_core_dump as core_dump
 from dsrun.launcher.features.diagnosis import node_disks as disks
 from dsrun.launcher.features.diagnosis import node_kernel_log as kernel_log
 from dsrun.launcher.features.diagnosis import node_kernel_messages as kernel_messages
-from dsrun.launcher.features.jobs import status as job_status
+from dsrun.launcher.features.jobs import runner_job_status as job_status
 from dsrun.launcher.node.machine import leftovers, ports, processes, sock_diag
 
 from .support.cost import LINEAR, growth

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher import __version__
 from dsrun.launcher.control.job_messages import DeviceUsage, RankUsage, Usage
 from dsrun.launcher.features.jobs.command_view import JobView
-from dsrun.launcher.features.jobs.status import JobStatus, NodeStatus, RankStatus, as_fields
+from dsrun.launcher.features.jobs.runner_job_status import (
+    JobStatus,
+    NodeStatus,
+    RankStatus,
+    as_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from ...control.frames import BadFrame
 from ...control.local_client import connect
 from ...specs.field_types import Misfit, reader
 from .command_names import NamedSocket
-from .status import from_answer
+from .runner_job_status import from_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...control.local_client import LocalClient, Message
     from ..hold.runner_json_types import HoldJson
     from .json_types import JobJson, JobsJson
-    from .status import JobStatus
+    from .runner_job_status import JobStatus
 
 PATIENCE = 2.0
 """Seconds for all to answer; a suspended one does not answer."""

@@ -23,7 +23,7 @@ from . import command_names as job_names
 from .command_names import open_place
 from .command_read import job_fields
 from .command_view import JobView, cores, usage_of
-from .status import from_answer
+from .runner_job_status import from_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...control.local_client import LocalClient, Message
     from . import json_types
     from .command_names import NamedSocket
-    from .status import JobStatus
+    from .runner_job_status import JobStatus
 
 PAUSE = 1.0
 """Seconds between two questions to a job."""

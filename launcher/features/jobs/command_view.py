@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .status import JobStatus, NodeStatus, RankStatus
+    from .runner_job_status import JobStatus, NodeStatus, RankStatus
 
 GIB = 1 << 30
 

@@ -12,7 +12,7 @@ from ...head.run.run_view import RunPhase
 from ..detached.runner_job_folder import JobState
 from ..hold.runner_json_types import HoldJson
 from .command_read import Unread
-from .status import NodeStatus, RankStatus
+from .runner_job_status import NodeStatus, RankStatus
 
 
 class Used(TypedDict):

@@ -16,7 +16,7 @@ from ...head.run import run_signals
 from ...head.run.run_state import RunState
 from ...resources.ranges import show_slots
 from . import runner_status as job_status
-from .status import as_fields
+from .runner_job_status import as_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from ... import __version__
 from ...common import system
 from ...head.report.report import of_kind
 from ...specs.program import command_lines
-from .status import JobStatus, NodeStatus, RankStatus
+from .runner_job_status import JobStatus, NodeStatus, RankStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ...head.run.run_node import RunNode
     from ...head.run.run_view import RunView
     from ...head.run.running_ranks import RunningWorker
+    from .runner_job_status import RankState
     from .runner_socket import RunHistory
-    from .status import RankState
 
 
 def status(run: RunView, seen: RunHistory, *, ranks: bool) -> JobStatus:

@@ -15,9 +15,9 @@ from ...common.wording import counted
 from ...head.job.ending import ending_of
 from ...head.report.report import duration
 from ..jobs import runner_status as job_status
+from ..jobs.runner_job_status import JobStatus, NodeStatus, as_fields
 from ..jobs.runner_report import about, send_past, troubles
 from ..jobs.runner_requests import ask_usage, send_output, signal_of
-from ..jobs.status import JobStatus, NodeStatus, as_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

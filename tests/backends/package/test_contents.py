@@ -11,11 +11,14 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import grimp
 import pytest
 
 from dsrun.launcher.backends.base import package_root
 from dsrun.launcher.backends.package import ask, contents
 from dsrun.launcher.control import frames
+
+from ...support.layers import imports_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +31,19 @@ NOT_ON_NODES = {
     "launcher/backends/automatic.py: launcher.backends.ssh.unsupported.reason_for_openssh",
 }
 """For training code, for the runner, and for one node by hand."""
+
+
+FEATURES = "dsrun.launcher.features."
+
+BY_PATH = {
+    *("debug.adapter", "debug.hook.sitecustomize", "elastic.agent", "elastic.shim"),
+    *("full_check.all_reduce", "full_check.gpu", "preload.process", "promises.worker_program"),
+    *("quick_check.torch_report", "stacks.hook.sitecustomize"),
+}
+"""Modules of features that are run by their paths, so that nothing imports them."""
+
+ON_THE_SPOT = {"join.node"}
+"""What only nodes need that start by themselves, and have dsrun."""
 
 
 @pytest.fixture
@@ -84,6 +100,33 @@ def test_it_has_whatever_its_modules_import() -> None:
         if not {module, module.rpartition(".")[0]} & modules
     }
     assert missing == NOT_ON_NODES
+
+
+def reached(graph: grimp.ImportGraph, first: set[str]) -> set[str]:
+    """Return the modules that some modules import, in the end, also by names in tables."""
+    found: set[str] = set()
+    todo = [*first]
+    while todo:
+        name = todo.pop()
+        if name in graph.modules and name not in found:
+            found.add(name)
+            todo += graph.find_modules_directly_imported_by(name)
+            todo += [other for _, other in imports_by_name(name, graph.modules)]
+    return found
+
+
+def test_of_features_a_node_gets_what_it_can_reach_and_nothing_else() -> None:
+    """The first word of a file's name says whether a node needs it."""
+    graph = grimp.build_graph("dsrun", cache_dir=None, exclude_type_checking_imports=True)
+    first = {f"dsrun.launcher.node.{name}" for name in ("main", "programs", "call")}
+    needed = reached(graph, first | {f"{FEATURES}{name}" for name in BY_PATH})
+    names = [name for name, _ in contents.files(str(ROOT)) if not name.endswith("__init__.py")]
+    sent = {f"dsrun.{name.removesuffix('.py').replace('/', '.')}" for name in names}
+    has_code = {name for name in needed if name in sent or not graph.find_children(name)}
+    assert {name for name in sent - needed if name.startswith(FEATURES)} == {
+        f"{FEATURES}{name}" for name in ON_THE_SPOT
+    }
+    assert {name for name in has_code - sent if name.startswith(FEATURES)} == set()
 
 
 def test_every_module_can_be_imported_from_it_alone(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.features.elastic.runner_policy import RunnerRounds
+from dsrun.launcher.features.jobs.runner_job_status import JobStatus, NodeStatus
 from dsrun.launcher.features.jobs.runner_status import status
-from dsrun.launcher.features.jobs.status import JobStatus, NodeStatus
 from dsrun.launcher.features.watch.runner_slow_report import Slow
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import ElasticPolicy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.control.frames import BadFrame
-from dsrun.launcher.features.jobs.status import (
+from dsrun.launcher.features.jobs.runner_job_status import (
     JobStatus,
     NodeStatus,
     RankStatus,
