@@ -33,7 +33,7 @@ class WorkerShare(NamedTuple):
         cpus: every hardware thread it may run on, ascending.
         cores: the number of their physical cores, at least 1.
         memory: ids of the NUMA nodes to take memory from; empty for no rule.
-        policy: the memory policy as in `memory.MemoryRule`; "" for no rule.
+        policy: the memory policy as in `MemoryRule`; "" for no rule.
     """
 
     cpus: tuple[int, ...]

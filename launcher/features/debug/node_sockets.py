@@ -1,8 +1,7 @@
 """The sockets by which workers can be debugged, one for each.
 
 A worker inherits a listening abstract socket and, first on its PYTHONPATH, the folder of
-`features/stacks/hook/sitecustomize`, which starts debugpy on that socket. No TCP port is opened on
-a node.
+`hook/sitecustomize`, which starts debugpy on that socket. No TCP port is opened on a node.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...node.machine.sock_diag import TcpSocket
 
 MOST_PEERS = 32
-"""NodeQueries that are reported, those to which most was sent."""
+"""Peers in a report: those to which most was sent."""
 
 _RTT, _RESENT, _ACKED, _BUSY = 68, 100, 120, 168
 """Where fields of `struct tcp_info` are; the last one is there since Linux 4.10."""

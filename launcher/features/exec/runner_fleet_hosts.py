@@ -22,7 +22,7 @@ EXPLAINED_WITHIN = 1.0
 
 
 class FleetHosts:
-    """The transport over node launchers; see `events.Transport`."""
+    """The transport over node launchers; see `runner_events.Transport`."""
 
     def __init__(self, fleet: NodeFleet, connect: Callable[[], None], timeout: float) -> None:
         """Prepare to connect.

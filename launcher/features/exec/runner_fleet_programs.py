@@ -1,4 +1,4 @@
-"""Runs programs of dsrun on the connected nodes of a fleet; see `programs.NodePrograms`."""
+"""Runs programs of dsrun on the connected nodes of a fleet; see `runner_programs.NodePrograms`."""
 
 from __future__ import annotations
 

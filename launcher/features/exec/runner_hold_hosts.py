@@ -27,7 +27,7 @@ INVALID = "the hold sent an invalid message"
 
 
 class HoldHosts:
-    """The transport over a hold; see `events.Transport`."""
+    """The transport over a hold; see `runner_events.Transport`."""
 
     def __init__(self, loop: Loop, client: LocalClient, hosts: Sequence[str], log: Log) -> None:
         """Prepare to run a command on these hosts of the hold; `log` prints text and level."""

@@ -1,4 +1,4 @@
-"""Runs programs of dsrun on the nodes of a hold; see `programs.NodePrograms`.
+"""Runs programs of dsrun on the nodes of a hold; see `runner_programs.NodePrograms`.
 
 Each program on each host is a request. The hold sends output as chunks: the number of the request
 (4 bytes), the stream (1), and the bytes.

@@ -36,7 +36,7 @@ class ShellSession:
 
         Args:
             loop: reads and writes its streams.
-            argv: the process; it runs `remote_shell.BOOT`.
+            argv: the process; it runs `runner_remote_shell.BOOT`.
             on_data: called with each output of the command: the stream (1, 2), and the bytes.
             on_end: called once, with the exit code (negative: the number of a signal).
             on_room: called when the command begins, and when the process has taken input.
@@ -82,7 +82,7 @@ class ShellSession:
         self._input.send(script(command, self._mark, reads=reads))
 
     def send(self, pieces: Sequence[bytes]) -> None:
-        """Send input, as `remote_shell.pieces` returns it."""
+        """Send input, as `runner_remote_shell.pieces` returns it."""
         for piece in pieces:
             self._input.send(piece)
 

@@ -48,7 +48,7 @@ NOT_READY = 1 << 62
 
 
 class SshHosts:
-    """The transport for hosts with an sshd; see `events.Transport`."""
+    """The transport for hosts with an sshd; see `runner_events.Transport`."""
 
     def __init__(self, loop: Loop, hosts: Sequence[Host], settings: BackendSettings) -> None:
         """Prepare for these hosts.

@@ -2,9 +2,9 @@
 
 The workers' Python runs this file, so it imports nothing of dsrun. Its argument is a JSON object:
 how many `gpus` take part (with NCCL; 0 for gloo on CPUs), and the `interfaces` of this node by
-address. It writes the fields of a `control.measurements.Ready` as a line of JSON, reads a `Join`
-and then any number of `Pairs`, a line each, and answers each with `Reduced` lines and a line with
-`failed`: why it could not do the rest, or "". After a failure it ends.
+address. It writes the fields of a `measurements.ReadyForCollectives` as a line of JSON, reads a
+`JoinGroup` and then any number of `Pairs`, a line each, and answers each with lines: a `Reduced`
+for each all-reduce, then `failed`, the reason for missing ones or "". After a failure it ends.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The workers' Python runs this file, so it imports nothing of dsrun. Its arguments are the seconds of
 each test and, for some of the GPUs only, the names of torch's devices. It prints one line of JSON,
-the fields of `control.measurements.Measurements`.
+the fields of `measurements.Measurements`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def run(
 
     Args:
         programs: of the nodes, in the order in which results name them.
-        steps: what to measure, see `table.steps`.
+        steps: see `runner_table.steps`.
         progress: called with what is being measured, for a line that is replaced.
         on_result: called once with the result of each step by its name.
     """

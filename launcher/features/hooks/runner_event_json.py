@@ -19,13 +19,13 @@ def event_json(
 ) -> dict[str, Any] | None:
     """Return an event as JSON values; None for one that no command is run for.
 
-    Each has two more fields when the command gets it (`json_types.EveryEvent`).
+    The command gets it with two more fields (`runner_json_types.EveryEvent`).
 
     Args:
         event: the event.
         job_id: the id of the job.
         seconds: since the job began.
-        role: whose event it is, in a job of several roles; else "".
+        role: the event's role in a job of several; else "".
     """
     fields = _fields(event)
     if fields is None:

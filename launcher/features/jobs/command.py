@@ -63,8 +63,8 @@ class Verb(NamedTuple):
 
     Attributes:
         act: carries it out; returns the exit code.
-        words: for each word that may follow, the values that completion offers: kinds of
-            `completion`, joined by commas, or "". All words but the last one may be left out.
+        words: for each word that may follow, the kinds of values that completion offers, joined by
+            commas, or "". All words but the last one may be left out.
     """
 
     act: Callable[[JobCommand], int]

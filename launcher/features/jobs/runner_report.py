@@ -44,7 +44,7 @@ def report(access: RunAccess, caller: LocalCaller, request: Message, _fds: list[
 
 
 def about(programs: Mapping[str, Program], seconds: float) -> Message:
-    """Return the description of a job as in `picture.About`; `seconds` is its duration so far."""
+    """Return the description of a job as a `PictureHead`; `seconds` is its duration so far."""
     return {
         "command": command_lines(programs),
         "version": __version__,

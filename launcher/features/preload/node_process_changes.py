@@ -1,8 +1,8 @@
 """Changes that an import may make to its process, and their reversal before it becomes a worker.
 
 A fork inherits all these properties from its parent, according to fork(2), signal(7),
-credentials(7) and sched(7). Variables are in `environment`. Only the standard library is used: the
-Python of the workers runs this, too.
+credentials(7) and sched(7). `node_environment` changes variables. Only the standard library is
+used: the Python of the workers runs this, too.
 """
 
 from __future__ import annotations

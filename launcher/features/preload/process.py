@@ -3,13 +3,13 @@
 The node launcher starts it with the Python of the workers, in their working folder and with the
 variables that all of them share, by `spawn`:
 
-    python -u .../launcher/node/preload/process.py
+    python -u .../launcher/features/preload/process.py
 
 This program and the modules beside it that it uses need only the standard library of Python 3.10,
 and import nothing else of dsrun. Standard input is a socket, the control line. Standard output and
 standard error are pipes, like a worker's, for output of modules during import.
 
-Messages are described in `messages`: JSON with descriptors on sockets of SOCK_SEQPACKET. Bytes
+Messages are described in `node_messages`: JSON with descriptors on sockets of SOCK_SEQPACKET. Bytes
 (words of a command, variables, paths) are text in UTF-8 with `surrogateescape`.
 
 On the control line:

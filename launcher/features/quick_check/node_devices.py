@@ -1,7 +1,7 @@
 """The visible devices as NVIDIA's driver describes them, asked by a forked child.
 
-A device that does not answer would block the process that asks (compare `device_usage`). Without
-NVML the driver's files in /proc still have the names.
+A device that does not answer would block the process that asks (compare `jobs/node_device_usage`).
+Without NVML the driver's files in /proc still have the names.
 """
 
 from __future__ import annotations

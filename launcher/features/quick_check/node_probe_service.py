@@ -26,7 +26,7 @@ class Probes(NodeService):
         return [pid for probe in self._probes for pid in probe.pids]
 
     def receive(self, body: bytes) -> None:
-        """Try these addresses, and answer within `checks.probes.SECONDS`."""
+        """Try these addresses, and answer within `node_probes.SECONDS`."""
         asked, loop = messages.unpack(messages.Probe, body), self.context.loop
         probe = AddressProbe(loop, asked.candidates, asked.port, self._answer)
         self._probes.append(probe)

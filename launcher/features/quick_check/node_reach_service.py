@@ -39,7 +39,7 @@ class Reaching(NodeService):
         return {}
 
     def receive(self, body: bytes) -> None:
-        """Try to reach other nodes within `checks.reach.SECONDS`, and keep the workers' variables.
+        """Try to reach other nodes within `node_reach.SECONDS`, and keep the workers' variables.
 
         Raises:
             BadFrame: the request is invalid, or not expected.

@@ -28,7 +28,8 @@ def findings(
 
     Args:
         compared: the nodes; in a tie, the first node's value is right.
-        files: the differing files, by the first of the nodes that have them (`versions.differing`).
+        files: the differing files, by the first of the nodes that have them
+            (`runner_versions.differing`).
     """
     if not compared:
         return []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LACKS = re.compile(
     r"no such (?P<kind>script|folder): (?P<path>/.*?)(?: \(--workdir names another\))?"
 )
-"""Messages of `node.checks.preflight` about such scripts and folders."""
+"""Messages of `node.checks.preflight` about missing scripts and folders."""
 
 
 def advised(problems: Sequence[str]) -> list[str]:

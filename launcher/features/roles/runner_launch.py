@@ -1,4 +1,4 @@
-"""Prepares the roles of a job that has a fleet for itself, for `job/launch`."""
+"""Prepares the roles of a job that has a fleet for itself, for `head/job/launch`."""
 
 from __future__ import annotations
 

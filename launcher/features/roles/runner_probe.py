@@ -1,8 +1,9 @@
 """Checks when a role is ready, and at which addresses its nodes can be reached.
 
-Once the workers of a role listen (`port_checks`), nodes try to reach them (`inquiry`): one node of
-each role that waits for the role, or a node of the role itself if no other role waits. After the
-loss of a node, or the move of a role, the nodes that ask or answer change.
+Once the workers of a role listen (`runner_port_checks`), nodes try to reach them
+(`runner_inquiry`): one node of each role that waits for the role, or a node of the role itself if
+no other role waits. After the loss of a node, or the move of a role, the nodes that ask or answer
+change.
 """
 
 from __future__ import annotations

@@ -37,7 +37,6 @@ class ClaimVerdict(NamedTuple):
 
     Attributes:
         refused: each invalid claim, with the claim that has its place.
-        refused: each invalid claim, with another one for its place.
     """
 
     accepted: list[Claim]

@@ -33,8 +33,7 @@ def place(identity: str, nodes: Sequence[Node]) -> Node | None:
     """Return the node that a caller is, or None if there is no such node.
 
     Args:
-        identity: a host's name as the plan has it, or "INDEX@NAME,NAME" as returned by
-            `node.engine_task.task_identity`.
+        identity: a host's name as in the plan, or "INDEX@NAME,NAME" as returned by `task_identity`.
         nodes: the nodes that were started, in the order passed to the engine.
 
     Raises:
