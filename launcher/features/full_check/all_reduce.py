@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     Fields: TypeAlias = dict[str, Any]
 
 TIMEOUT = timedelta(seconds=20)
-"""For the others to arrive, and for each collective."""
+"""The time for the others to arrive, and for each collective."""
 
 CONNECT = timedelta(seconds=3)
 """For the store to answer on one of its addresses."""
 
 SMALL, MIDDLE = 1 << 8, 1 << 14
-"""Elements of a small all-reduce, and of one that tells how large the large one may be."""
+"""Elements of a small all-reduce, and of one that determines the size of the large one."""
 
 LARGE = {"gloo": 1 << 20, "nccl": 1 << 25}
 """The most elements of a large one."""
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def _forked(ranks: int) -> tuple[int, Iterator[Fields]]:
-    """Go on in one process for each rank of this node: return which it is, and its orders."""
+    """Fork a process for each further rank of this node; return the local rank and its orders."""
     pipes = []
     for local in range(1, ranks):
         read, write = os.pipe()
@@ -102,7 +102,7 @@ class _ReducingProcess:
         self._device = torch.device("cuda", local) if gpu else torch.device("cpu")
 
     def serve(self, orders: Iterator[Fields]) -> None:
-        """Join the others; then reduce with one node in each round that is ordered."""
+        """Join the others; then carry out orders, each for one round of pairs."""
         self._join(next(orders))
         self._over()
         for order in orders:

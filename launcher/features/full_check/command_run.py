@@ -150,7 +150,7 @@ class Check:
     def _ask_without_files(
         self, answers: Mapping[str, Answer], options: Sequence[str], seconds: float
     ) -> dict[str, Answer]:
-        """Ask nodes without the script, or its folder, for all other facts; return these."""
+        """Ask nodes that lack the script or its folder for all other facts; return these."""
         lacking = [name for name, one in answers.items() if any(map(LACKS.fullmatch, one.problems))]
         if not lacking:
             return {}

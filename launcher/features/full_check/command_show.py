@@ -41,7 +41,7 @@ class CheckText:
         return NODE_UNUSABLE if self._verdict.errors or self._faults else 0
 
     def as_text(self, compare: bool, report: bool) -> str:
-        """Return the differences, or everything, or the table; and the findings."""
+        """Return the differences, everything or the table, followed by the findings."""
         verdict = self._verdict
         told = {name: tables.values(one) for name, one in verdict.answers.items() if one.hello}
         if compare:

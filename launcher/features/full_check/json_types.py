@@ -19,7 +19,7 @@ class CheckedNodeJson(TypedDict):
         node: the name of the host, as listed.
         state: the result: ok, not reached, no answer, or the number of errors or warnings.
         error: the reason for no answer; None with an answer.
-        hostname: the host name that the node itself has.
+        hostname: the node's own host name.
         python: the path of the workers' Python there; None if unknown, or if they run on none.
         accelerator: the kind of its devices, cpu for none.
         devices: the devices that a worker can see.

@@ -94,7 +94,7 @@ class JoinGroup(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two nodes, by their places, that reduce in this round; the pairs of a round do at once."""
+    """Two nodes, by place, that reduce in this round, at the same time as its other pairs."""
 
     round: Count
     one: Rank

@@ -43,7 +43,7 @@ def _write(fd: int) -> float:
 
 
 def _read(fd: int) -> float:
-    """Return MB/s; what the page cache holds is dropped first, where that is possible."""
+    """Return MB/s; drop the file from the page cache first, if possible."""
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.lseek(fd, 0, os.SEEK_SET)
     start, done = time.perf_counter(), 0

@@ -96,9 +96,7 @@ def send_stream(line: socket.socket, seconds: float) -> float:
 
 
 def receive_stream(line: socket.socket) -> tuple[float, float, float]:
-    """Receive a stream; return its bytes and seconds, and those as of `send_stream`.
-
-    The bytes and seconds are those from the first block to the last.
+    """Receive a stream; return bytes, seconds, and seconds without a core after the first block.
 
     Raises:
         OSError: as `receive`.

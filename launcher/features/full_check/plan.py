@@ -28,7 +28,7 @@ def plan_check(options: Options, script: Sequence[str], held: HoldAnswer | None 
         held: the nodes of a hold, if one was named.
 
     Raises:
-        UsageError: an option is invalid, or nodes cannot be reached so.
+        UsageError: an option is invalid, or nodes cannot be reached in this way.
         NodeError: the nodes of the hold are lost.
     """
     if by_rank(options):

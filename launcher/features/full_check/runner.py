@@ -35,9 +35,9 @@ def run(
     """Begin the full check; all callbacks are called from the loop.
 
     Args:
-        programs: of the nodes, in the order in which results name them.
+        programs: the nodes' programs, in the order in which results name nodes.
         steps: see `runner_table.steps`.
-        progress: called with what is being measured, for a line that is replaced.
+        progress: called with the current measurement, for a line that is replaced.
         on_result: called once with the result of each step by its name.
     """
     check = FullCheck(programs, steps, progress, on_result)
@@ -114,7 +114,7 @@ class _StepPart:
         self._result: StepResult | None = None
 
     def start(self) -> None:
-        """Start the programs, and ask what the script asks first."""
+        """Start the programs, and ask the script's first questions."""
         arguments: dict[str, Sequence[str]] = dict.fromkeys(self._programs.names, ())
         self._running = self._programs.start(
             self._step.program, arguments, self._on_line, self._on_end

@@ -43,7 +43,7 @@ METRICS = (
     verdict.LinkMetric("latency", lambda one: one.latency, 5, 0.005),
     verdict.LinkMetric("bandwidth", lambda one: 1 / max(1.0, one.bandwidth), 4, 0),
 )
-"""By how much a pair has to be worse than the others: in time, by more than a scheduler's tick."""
+"""The limits for a bad pair; its latency must differ by more than a scheduler's tick."""
 
 ADVICE = {
     "slow_collective": "compare with the network step; with NCCL, look for a transport that other "
@@ -153,7 +153,7 @@ class _Work:
 
     Attributes:
         names: the names of the nodes, by their places.
-        failed: why it failed on nodes, by name; after a failure, nothing more is asked.
+        failed: the reasons of failures, by node; after a failure, nothing more is asked.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""The tests of each node: their units, who is suspicious, and what is wrong with whom. Pure.
+"""The tests of each node: their units, suspicious nodes, and faults. Pure.
 
-All values are the better the higher. A node is compared with the median of the others, so that many
-may differ as long as most are alike.
+Higher values are better. A node is compared with the median of the others, so that many may differ
+as long as most are alike.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class DeviceTest(NamedTuple):
 
     Attributes:
         program: the test in `Measure.tests` that makes it.
-        unit: of its values.
+        unit: the unit of its values.
         fault: the code of the fault that it shows.
-        text: what is wrong, with `value`, `others`, `part` and `evidence`.
+        text: the fault, with `value`, `others`, `part` and `evidence`.
         suspect: below this share of the others' median a value is measured again.
         named: below this share it is a fault.
-        enough: a value from which on it is good, whatever others have, or None.
+        enough: a value that is good, whatever the others have, or None.
     """
 
     program: str

@@ -19,7 +19,7 @@ def fault(nodes: Nodes, metrics: Sequence[str], measured: Measured) -> MeasuredF
 
     Args:
         nodes: the node, or the ends of the link.
-        metrics: in which it is bad, the most serious first.
+        metrics: the bad metrics, the most serious first.
         measured: its links, and others to compare them with.
     """
     here = {pair: link for pair, link in measured.items() if set(nodes) <= set(pair)}
@@ -70,7 +70,7 @@ ADVICE = {
     "latency": "check the route between the nodes, and the other traffic on it",
     "bandwidth": "check the interface's speed (ethtool), the cable and the switch's limits",
 }
-"""Advice for each."""
+"""Advice for each metric."""
 
 
 def _elsewhere(show: Callable[[Measured], str], others: Measured) -> str:

@@ -16,7 +16,7 @@ MICRO, MEGA = 1e-6, 1e6
 
 
 def matrices(results: Mapping[str, StepResult], names: Sequence[str]) -> list[Matrix]:
-    """Return those with values: of the links, and of the all-reduces of two nodes."""
+    """Return the matrices with values: of the links, and of the all-reduces of two nodes."""
     measured = {name: result.measured for name, result in results.items()}
     links = _rows(measured.get("network", {}).get("links", ()), "best_s")
     reduced = _rows(measured.get("collectives", {}).get("pairs", ()), "latency_s")

@@ -1,4 +1,4 @@
-"""The step `network`: measures links side by side, and what looks bad again, one at a time."""
+"""The step `network`: measures links side by side, and suspicious ones again, one at a time."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ STEP = Step("network", "network", script)
 
 
 def _peers(names: Sequence[str], at: int) -> tuple[str, ...]:
-    """Return a few other nodes: the next ones."""
+    """Return the next few nodes."""
     return (*names[at + 1 : at + 4], *names[: max(0, min(at, at + 4 - len(names)))])
 
 

@@ -13,7 +13,7 @@ ALL = 16
 """The largest number of nodes with measurements of every pair."""
 
 SOME = 9
-"""Rounds with more nodes: each node is then measured with as many others."""
+"""Number of rounds with more nodes; each node is then measured with this many others."""
 
 
 def rounds(names: Sequence[str]) -> list[list[Pair]]:

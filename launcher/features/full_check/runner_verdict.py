@@ -153,7 +153,7 @@ def _bad_links(
 ) -> list[Pair]:
     """Return the links that are worse than the better ones of both their ends.
 
-    So a link of a bad node is not, unless it is worse than that node.
+    This omits the links of a bad node, unless one is worse than that node.
     """
     usual = _usual(values)
     spread = _spread(values.values()) if values else 0.0

@@ -1,4 +1,4 @@
-"""`dsrun-check --promises`: prove on the user's own nodes what dsrun promises."""
+"""`dsrun-check --promises`: prove dsrun's promises on the user's own nodes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ PER_NODE = 2
 """Stand-ins on a node, unless it has fewer slots."""
 
 REPORT = "REPORT.json"
-"""Stands for the file of a report, which nobody has written yet."""
+"""Placeholder for the file of a report."""
 
 
 def check(command: ToolCommand) -> None:
     """Check that the options fit together.
 
     Raises:
-        UsageError: they do not, or there is no such row.
+        UsageError: options do not fit, or there is no such row.
     """
     own = command.own
     for name in ("compare", "report", "full", "svg"):

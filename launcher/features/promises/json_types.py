@@ -9,7 +9,7 @@ from ...common.json_types import ExitCode, Seconds
 
 
 class PromisedJson(TypedDict):
-    """What dsrun promises if the fault happens.
+    """The promise for a fault.
 
     Attributes:
         codes: the exit codes of dsrun, one of which must be seen.
@@ -28,14 +28,14 @@ class PromisedJson(TypedDict):
 
 
 class RowJson(TypedDict):
-    """One row: a fault, what dsrun promises, and what was seen.
+    """One row: a fault, the promise, and the result.
 
     Attributes:
         row: its name.
-        fault: what happens, in words.
-        promised: what must be seen.
-        state: whether it was seen; `planned` with --dry_run.
-        why: what was wrong, or why the row was skipped.
+        fault: the fault, in words.
+        promised: the promise.
+        state: whether the promise was kept; `planned` with --dry_run.
+        why: the breach of the promise, or the reason for skipping the row.
         code: the exit code of dsrun; None if there was none.
         line: the line that dsrun has printed about the cause; "" if none was promised or found.
         ended: seconds from the fault until dsrun had ended; None if it was not seen.
@@ -62,8 +62,8 @@ class PromisesJson(TypedDict):
     Attributes:
         exit_code: 0 if no promise was broken, else 1.
         hosts: the hosts, in the order of ranks.
-        launcher: what starts the node launchers.
-        seconds: seconds that all rows took.
+        launcher: the backend that starts the node launchers.
+        seconds: the duration of all rows in seconds.
         rows: the rows.
     """
 

@@ -14,8 +14,8 @@ class LookAsk(NamedTuple):
     Attributes:
         job: its id.
         owners: its node launchers and guards on all nodes, as workers name them.
-        seconds: how long to wait until nothing is left; 0 to look once.
-        end: whether to kill what is left then.
+        seconds: the time to wait until nothing is left; 0 to look once.
+        end: whether to kill processes that are left then.
     """
 
     job: str

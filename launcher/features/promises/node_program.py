@@ -30,11 +30,11 @@ PAUSE = 0.02
 """Seconds between two looks."""
 
 UNUSABLE = 1
-"""Exit code if there cannot be such a folder."""
+"""Exit code if the folder cannot be made."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one node; the argument is the path of the folder, on all nodes the same."""
+    """Serve one node; the argument is the path of the folder, equal on all nodes."""
     if len(arguments) != 1 or not os.path.isabs(arguments[0]):
         raise UsageError("promises: expected the path of a folder")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(UNUSABLE))
@@ -75,7 +75,7 @@ def asked(line: bytes) -> LookAsk:
     """Return the question in a line.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the line is not a question.
     """
     try:
         value = read_json(line)
@@ -86,7 +86,7 @@ def asked(line: bytes) -> LookAsk:
 
 
 def look(ask: LookAsk) -> list[str]:
-    """Return the processes of a job that are left, in words, as soon as there are none."""
+    """Wait until no process of a job is left; return those left when the time is over, in words."""
     until = time.monotonic() + ask.seconds
     while (left := [*_left(ask)]) and time.monotonic() < until:
         time.sleep(PAUSE)
@@ -98,7 +98,7 @@ def look(ask: LookAsk) -> list[str]:
 
 
 def _left(ask: LookAsk) -> Iterator[str]:
-    """Yield workers and what they started, by their environment; node launchers and guards."""
+    """Yield workers and their descendants, found by environment; node launchers and guards."""
     wanted, ours = os.fsencode(ask.job), processes.line_of(os.getpid())
     for pid in processes.newest_first():
         # Also those in containers, which have another number there.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Until: TypeAlias = Callable[[Callable[[Over], object]], None]
 
 LATE = 15.0
-"""Seconds beyond its bound for which a row goes on, so that its real time can be told."""
+"""Seconds that a row may exceed its bound, so that its real time can be measured."""
 
 APART = 0.5
 """Seconds between two strikes."""
@@ -43,7 +43,7 @@ EXPLAINED = 0.5
 STAND_INS = (
     *("--accelerator", "cpu", "--no_check", "--no_local_rank", "--prefix", "{host}:{rank}| "),
 )
-"""Options for stand-ins: they need no device, and no two nodes need the same torch."""
+"""Options for stand-ins: they need no devices, and versions of torch may differ."""
 
 
 class Wait:
@@ -75,7 +75,7 @@ class Looks:
     """The program on each node that has the folder of the stand-ins, and looks at processes."""
 
     def __init__(self, programs: NodePrograms, wait: Wait, folder: str, causes: Causes) -> None:
-        """Start it; `causes` returns why nodes are lost, as far as that is known.
+        """Start the program; `causes` returns the known reasons for lost nodes.
 
         Raises:
             NodeError: it cannot run on a node.
@@ -94,7 +94,7 @@ class Looks:
             raise NodeError("\n".join(by_cause(why)))
 
     def ask(self, ask: LookAsk) -> dict[str, list[str]] | None:
-        """Return what is left on each node; None if a node does not answer."""
+        """Return the processes left on each node; None if a node does not answer."""
         self._answers = {}
         for host in self._hosts:
             self._running.send(host, json.dumps(ask._asdict()).encode() + b"\n")
@@ -133,10 +133,10 @@ class Looks:
 
 
 class Site(NamedTuple):
-    """Where the jobs run.
+    """The place of the jobs.
 
     Attributes:
-        options: those of every job.
+        options: the options of every job.
         launcher: the name of the backend.
         folder: the folder of the stand-ins, on each node.
     """
@@ -196,7 +196,7 @@ class Player:
         self._count = 0
 
     def play(self, row: PromiseRow) -> Seen:
-        """Return what was seen of a row."""
+        """Play a row; return the observations."""
         with ExitStack() as stack:
             other = self._start(row, stack) if row.beside else None
             if other and not self._all_up(other):
@@ -257,7 +257,7 @@ class Player:
         return self._looks.ask(_ask(job)) or {}
 
     def _harm(self, other: RunningJob, before: Mapping[str, Sequence[str]]) -> Iterator[str]:
-        """Yield what has become of the other job, and have it end."""
+        """Yield the harm done to the other job; make it end."""
         after = self._look(other)
         for host, texts in before.items():
             if gone := [one for one in texts if one not in after.get(host, [])]:

@@ -32,7 +32,7 @@ CLIENTS = frozenset(
 BLOCK = 1 << 16
 
 LAST = 10.0
-"""Seconds for a dsrun to end after SIGTERM, when nobody wants to know more of it."""
+"""Seconds for a dsrun to end after SIGTERM, when its outcome no longer matters."""
 
 
 class RunningJob:

@@ -1,4 +1,4 @@
-"""The rows of `dsrun-check --promises`: a fault each, and what dsrun promises then. Pure."""
+"""The rows of `dsrun-check --promises`: a fault each, and the promise. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SOON = 5.0
-"""Seconds for what dsrun does at once: it mostly takes less than one, but not on a busy machine."""
+"""Seconds for a prompt reaction: mostly less than one, but not on a busy machine."""
 
 GRACE = 2.0
 """Seconds of `--grace` for stand-ins that ignore SIGTERM."""
@@ -38,7 +38,7 @@ READER, CLIENT = "close the output", "kill the client"
 
 
 class Promise(NamedTuple):
-    """What must be seen.
+    """The required observations.
 
     Attributes:
         codes: the exit codes of dsrun, one of which must be seen.
@@ -64,12 +64,12 @@ class PromiseRow(NamedTuple):
     """One row.
 
     Attributes:
-        name: by which it is chosen.
-        fault: what happens, in words.
-        act: what the stand-ins do (`worker_program.ACTS`); "" if none can start.
-        promise: what must be seen.
-        options: of its job.
-        strikes: what happens to the job once all stand-ins are up.
+        name: the name by which it is chosen.
+        fault: the fault, in words.
+        act: the act of the stand-ins (`worker_program.ACTS`); "" if none can start.
+        promise: the required observations.
+        options: the options of its job.
+        strikes: the faults inflicted on the job once all stand-ins are up.
         beside: whether another job with the same program runs meanwhile, which must go on.
         lines: whether each rank prints numbered lines, which must all arrive, in order.
     """

@@ -1,4 +1,4 @@
-"""Whether what was seen of a row is what dsrun promises. Pure."""
+"""The verdict on the observations of a row: was the promise kept? Pure."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class UpWorker(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was seen of a job.
+    """The observations of a job.
 
     Attributes:
         code: dsrun's exit code as Popen has it; None if it did not end in time.
         seconds: from the fault until dsrun had ended.
         clean: from the fault until every node had nothing left; None if one had.
         report: dsrun's report; {} if it wrote none.
-        messages: what dsrun printed on standard error.
+        messages: dsrun's standard error.
         output: the lines that the ranks printed.
         ups: the stand-ins that were up.
         left: processes that were left when the time was over, in words, by node.
-        wrong: what else was wrong.
+        wrong: other faults.
     """
 
     code: int | None
@@ -89,7 +89,7 @@ class RowResult(NamedTuple):
     Attributes:
         row: the row.
         state: whether the promise was kept.
-        why: what was wrong, or why the row was skipped.
+        why: the breach of the promise, or the reason for skipping the row.
         code: the exit code, as a shell has it; None if there is none.
         line: the line of dsrun's report about the cause; "" if none was asked for, or found.
         ended: seconds from the fault until dsrun had ended; None if it did not.
@@ -172,7 +172,7 @@ def codes(promise: Promise) -> str:
 
 
 def _wanted(promise: Promise, seen: Seen) -> str:
-    """Return the line that is wanted, with `...` for what may be anything."""
+    """Return the required line, with `...` for any text."""
     victim = max(seen.ups, key=lambda one: one.rank, default=UpWorker("?", 0, 1, "", ""))
     code = "?" if seen.code is None else as_shell(seen.code)
     return promise.line.format(rank=victim.rank, host=victim.host, code=code)

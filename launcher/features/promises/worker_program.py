@@ -131,7 +131,7 @@ def print_on() -> None:
 
 
 def finish() -> None:
-    """End well."""
+    """Exit with 0."""
     say("@done")
     os._exit(0)
 
@@ -169,7 +169,7 @@ BEFORE: dict[str, Callable[[], None]] = {
     "deaf": ignore_signals,
     "save": save_at_the_end,
 }
-"""What a stand-in does before it is up."""
+"""The acts of a stand-in before it is up."""
 
 ACTS: dict[str, Callable[[], None]] = {
     "exit": exit_with_7,
@@ -189,7 +189,7 @@ ACTS: dict[str, Callable[[], None]] = {
     "stop_launcher": lambda: signal_owner(0, signal.SIGSTOP),
     "kill_guard": lambda: signal_owner(1, signal.SIGKILL),
 }
-"""What it does once it is told to."""
+"""The acts of a stand-in after SIGUSR1."""
 
 EVERYWHERE = frozenset({"together", "lines", "print", "finish", "abandon"})
 """Acts of all ranks; the others are the victim's alone."""

@@ -21,7 +21,7 @@ NAMED = 3
 
 
 def problem(python: str, folders: Iterable[str]) -> str:
-    """Return the message about a missing Python, with those present.
+    """Return the message about a missing Python, which lists the present ones.
 
     Args:
         python: its path.

@@ -49,14 +49,14 @@ STATUS_LINE = 256
 """Bytes of an answer in which the status of HTTP has to be."""
 
 STATUS = re.compile(rb"HTTP/1\.[0-9] ([0-9]{3})(?![^ \r\n])")
-"""The beginning of such an answer, as far as it matters (RFC 9112, 4)."""
+"""The relevant beginning of an HTTP answer (RFC 9112, 4)."""
 
 
 class Server:
-    """One of those that are waited for, with its addresses.
+    """A server that is waited for, with its addresses.
 
     Attributes:
-        answered: the numbers of its addresses that have.
+        answered: the numbers of the addresses that have answered.
         done: whether the outcome was printed.
     """
 
@@ -231,7 +231,7 @@ class ServerTrial:
 
 
 class PendingTrials:
-    """All that is waited for."""
+    """All servers that are waited for."""
 
     def __init__(self, kind: str, path: str, servers: Sequence[tuple[Sequence[str], int]]) -> None:
         self._loop = Loop()

@@ -17,7 +17,7 @@ PREFIXES = (
 """Prefixes of variables that matter; not MPI's, which its launchers set for their own tasks."""
 
 NAMES = frozenset({"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONHOME"})
-"""Other names that do."""
+"""Other variables that matter."""
 
 LONGEST = 4096
 """Characters of a value; a longer one is cut."""

@@ -41,7 +41,7 @@ def findings(
 
 
 def joined(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, those that differ only by their nodes as one."""
+    """Return the findings; merge those that differ only by their nodes."""
     by_text: dict[tuple[str, str], Finding] = {}
     for one in found:
         key = one.code, one.text

@@ -1,4 +1,4 @@
-"""What the quick check says of devices and of room on disks. Pure."""
+"""Findings of the quick check about devices and room on disks. Pure."""
 
 from __future__ import annotations
 

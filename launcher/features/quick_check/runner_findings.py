@@ -51,8 +51,8 @@ class Outlier(NamedTuple):
 
     Attributes:
         nodes: those that have this value.
-        value: theirs.
-        common: the value that most nodes have, or as many as have another and the first of them.
+        value: their value.
+        common: the value of most nodes; in a tie, the first node's.
         holders: the nodes that have it.
     """
 
@@ -76,7 +76,7 @@ def python_of(facts: Facts) -> str:
 def outliers(
     compared: Sequence[ComparedNode], value: Callable[[ComparedNode], str | None]
 ) -> list[Outlier]:
-    """Return the nodes whose value is not the one that most have, by value.
+    """Return the nodes without the most common value, by their value.
 
     Nodes without a value (None) are left out.
     """
@@ -93,7 +93,7 @@ def outliers(
 
 
 def typical(values: Sequence[float]) -> float:
-    """Return the upper median: what at least half of the nodes have at most."""
+    """Return the upper median."""
     return sorted(values)[len(values) // 2]
 
 
@@ -139,12 +139,12 @@ class FindingRule(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that is wrong with some nodes.
+    """A fault of some nodes.
 
     Attributes:
         code: its row in the table (docs/checks.md).
-        severity: of that row; `--strict` does not change it.
-        nodes: the names of the nodes that it is about, in their order.
+        severity: the row's severity, whatever `--strict` says.
+        nodes: the names of the nodes, in their order.
         text: the fault, and the comparison that shows it.
         advice: the remedy.
     """
@@ -327,7 +327,7 @@ def lines(found: Sequence[Finding]) -> list[str]:
 
 
 def line(one: Finding) -> str:
-    """Return a finding as one line: which nodes, what, against what, and what to do."""
+    """Return a finding as one line: nodes, fault, comparison and remedy."""
     return f"check: {some_of(one.nodes)}: {one.text}; {one.advice}"
 
 

@@ -101,7 +101,7 @@ class QuickCheck:
         return found._replace(facts=found.facts._replace(files="", env=env))
 
     def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding], done: Done) -> None:
-        """Print the warnings among findings, and refuse the nodes that the others are about."""
+        """Print the warnings among findings, and refuse the nodes of the errors."""
         errors = [one for one in found if self._is_error(one)]
         for line in findings.lines([one for one in found if one not in errors]):
             if line not in self._told:

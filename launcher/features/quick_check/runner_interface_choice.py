@@ -1,4 +1,4 @@
-"""Which addresses of nodes are tried by which others, and what follows for their interfaces. Pure.
+"""The addresses at which nodes try others, and the consequences for interfaces. Pure.
 
 Nodes are numbers here: places in the sequence of their networks.
 """
@@ -51,7 +51,7 @@ class InterfaceChoice(NamedTuple):
     Attributes:
         variables: variables for its workers; {} if none of its addresses works.
         address: a default that is not reached.
-        why: why that is so, in words.
+        why: the reason, in words.
     """
 
     node: int

@@ -28,7 +28,7 @@ def _advice(line: str) -> str:
 
 
 def with_names(problems: Sequence[str]) -> list[str]:
-    """Return the problems, with the scripts that are here if the one that nodes lack is not."""
+    """Return the problems; if the script is missing here, too, with the scripts that are here."""
     return [f"{line}{_advice(line) or _names(line)}" for line in problems]
 
 

@@ -1,4 +1,4 @@
-"""The facts of nodes as text: a table, what differs, or everything. Pure."""
+"""The facts of nodes as text: a table, the differences, or everything. Pure."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _devices(hello: Hello) -> str:
 
 
 def values(answer: Answer) -> dict[str, str]:
-    """Return everything that a node has told, as text by name."""
+    """Return all facts of a node, as text by name."""
     hello = answer.hello
     if hello is None:
         return {}
@@ -142,7 +142,7 @@ def _facts(hello: Hello) -> Iterator[tuple[str, str]]:
 
 
 def differing(told: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return each value that differs, with the nodes that have it; a node's own are left out."""
+    """Return each fact that differs, with the nodes of each value, unless it always differs."""
     lines = []
     for name in _names(told):
         groups = fold((node, its.get(name, "none")) for node, its in told.items())

@@ -102,7 +102,7 @@ def check_code(
 
     Args:
         compared: the nodes.
-        files: for nodes whose files differ from most, which; as far as known (`differing`).
+        files: the `differing` files of nodes, as far as known.
     """
     for outlier in outliers(compared, lambda one: one.facts.script or None):
         text = f"the script is not the same as on {some_of(outlier.holders)}"
@@ -120,7 +120,7 @@ def outlier_files(compared: Sequence[ComparedNode]) -> list[Outlier]:
 
 
 def differing(one: dict[str, int], other: dict[str, int]) -> list[str]:
-    """Return the names of files that only one of two nodes has, or with different sizes."""
+    """Return the names of files that only one of two nodes has, or that differ in size."""
     return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
 
 
