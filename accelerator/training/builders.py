@@ -31,11 +31,11 @@ class OpBuilders(Runtime):
         return str(_deepspeed().op_builder_dir())
 
     def get_op_builder(self, class_name: str) -> Any:
-        """Return a builder's class; None if DeepSpeed has none of this name."""
+        """Return a builder's class; None if DeepSpeed lacks it."""
         return _deepspeed().get_op_builder(class_name)
 
     def create_op_builder(self, class_name: str) -> Any:
-        """Return a builder; None if DeepSpeed has none of this name."""
+        """Return a builder; None if DeepSpeed lacks it."""
         return _deepspeed().create_op_builder(class_name)
 
     def build_extension(self) -> Any:

@@ -41,7 +41,7 @@ class CPUGraph:
 
 @contextmanager
 def graph(cpu_graph: CPUGraph, pool: object = None, stream: object = None) -> Iterator[None]:
-    """Record the operations of this context in a graph, instead of those it had."""
+    """Record the operations of this context in a graph, in place of its earlier ones."""
     cpu_graph.reset()
     _capturing.now = True
     try:

@@ -88,5 +88,5 @@ class DeviceStreams(Runtime):
             self._ranges.open.pop().close()
 
     def lazy_call(self, callback: Callable[[], Any]) -> None:
-        """Call a function once the device is initialised: now, if it already is or needs none."""
+        """Call a function once the device is initialised: now, if that is done or not needed."""
         getattr(self._module, "_lazy_call", lambda late: late())(callback)

@@ -77,7 +77,7 @@ def launch_detached(
 
 
 def _of_one(target: Any, args: Iterable[object], options: Mapping[str, object]) -> list[str]:
-    """Return a job of one program as words of a command line; it is planned, to be refused here."""
+    """Return a job of one program as words of a command line; plan it, to find errors here."""
     arguments = [str(one) for one in args]
     spec = plan(target, arguments, None, options, planned)
     silent = [] if spec.plan.program.local_rank else ["--no_local_rank"]

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 MOST_INTERRUPTS = 3
-"""The runner stops a job at the first, kills it at the second, and leaves it at the third; at one
-more the program leaves the runner."""
+"""The interrupts that the runner handles: it stops the job, kills it, then leaves it. At the next
+one this program leaves the runner."""
 
 
 class Job:

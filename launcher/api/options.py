@@ -21,7 +21,7 @@ LISTS = frozenset({"LIST", "RANKS", "ROLES", "MODULES", "CODES"})
 
 
 def words(options: Mapping[str, object]) -> list[str]:
-    """Return options as words; None and False are as if not given.
+    """Return options as words; an option with None or False is left out.
 
     Raises:
         LaunchError: there is no such option, or its value is of a wrong type.

@@ -171,7 +171,7 @@ OF_PYXIS: tuple[tuple[str, str], ...] = (
     (r"pyxis:  +(?:\[ERROR\]|enroot-\w{1,20}:) (.{1,300})", "WHAT"),
     (r"error: pyxis: (?!child |printing )(.{1,300})", "WHAT"),
 )
-"""The same for srun with pyxis: the last but one is a line of the log of enroot."""
+"""Patterns for srun with pyxis; the last but one matches a line of enroot's log."""
 
 FRAME = r'^ +File "([^"\n]*)", line (\d+)'
 """A line of a traceback: the file and the line."""

@@ -5,7 +5,8 @@ Their parsers are argparse's, which accepts an unambiguous prefix of an option. 
 changes the meaning of a command line.
 
 Sources: torch 2.13, `torch/distributed/run.py`; DeepSpeed 0.19, `deepspeed/launcher/runner.py`;
-argparse, which takes several spellings of one option for one since Python 3.12.8 (gh-58573).
+argparse, for which a prefix of two spellings of one option is unambiguous since Python 3.12.8
+(gh-58573).
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ PROGRAMS = {
     "horovodrun's": HOROVOD,
     "": ANY,
 }
-"""Whose each table is."""
+"""The tables, by the owner of their options."""
 
 SHORT = {
     "p": "partition",

@@ -38,7 +38,7 @@ HELP = "dsrun --help (the script's options go after it)"
 """The place of the options' descriptions, for a command line with a script."""
 
 SHOWN = 7
-"""Number of options with a common prefix from which on none is suggested."""
+"""With this many options of a common prefix, none is suggested."""
 
 STARTING = (HELP, "dsrun-hold --help")
 """Such places for the commands to which people give options of other launchers."""

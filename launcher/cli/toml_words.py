@@ -130,7 +130,7 @@ def _looks_like(kind: str) -> str:
 
 
 def _twice(place: ErrorPlace) -> tuple[int, str]:
-    """Return the line of a duplicate, and which key or table is there before."""
+    """Return the line of a duplicate, and the earlier key or table."""
     *before, last = [one for one in keys(place.text) if one.number <= place.number]
     same = (one for one in before if one.path == last.path or (last.header and _alike(one, last)))
     first = next(same, None)

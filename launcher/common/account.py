@@ -13,7 +13,7 @@ from .errors import UsageError
 from .records import NamedTuple
 
 VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Variables for the name of a user without an entry, in the order of Python's `getpass.getuser`."""
+"""Variables with the name of a user who has no entry, in the order of `getpass.getuser`."""
 
 
 class Account(NamedTuple):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 FEATURES = f"{__name__.rpartition('.common')[0]}.features"
-"""The package below which tables name what they have."""
+"""The package to which module names in tables are relative."""
 
 GC_THRESHOLD = 20_000
 """New objects before a garbage collection: a start makes fewer, and none of them is garbage."""

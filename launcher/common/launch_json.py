@@ -62,7 +62,7 @@ def attach(name: str, port: int, here: str, there: str) -> dict[str, object]:
 
 
 def merged(found: Mapping[str, Any], ours: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the contents of a file with our configurations in place of earlier ones of ours."""
+    """Return the contents of a file with our configurations in place of our earlier ones."""
     kept = [one for one in found.get("configurations", []) if not _is_ours(one)]
     return {"version": "0.2.0", **found, "configurations": [*kept, *ours]}
 

@@ -155,8 +155,8 @@ REPORT_SECTIONS = (
     SectionDoor(".watch.runner_slow_report", lambda told: "Slow" in told.kinds, lines=True),
     SectionDoor(".elastic.runner_report", lambda told: told.restarts > 0),
 )
-"""The sections that few reports have, in their order. Those of watches tell of values of a class of
-their own that the watch has added to `JobRecord.found`."""
+"""The optional sections of reports, in order. A watch's section shows the values of its own class
+that the watch has added to `JobRecord.found`."""
 
 
 def observe(run: Run) -> list[Callable[[], None]]:

@@ -1,4 +1,4 @@
-"""Answers to questions of the runner; what answers one is imported when it is first asked.
+"""Answers to questions of the runner; their modules are imported at the first question.
 
 This is a boundary: if an answer cannot be made for any reason, only this question fails.
 """
@@ -75,7 +75,7 @@ class NodeAnswers:
     """Answers one kind of question, at once or later.
 
     Attributes:
-        context: what it may use.
+        context: the context of the question.
         calls: calls functions that may block, each in a child of this process.
     """
 
@@ -118,7 +118,7 @@ class NodeQuestions:
 
         Args:
             send: sends a frame.
-            context: what the answers may use.
+            context: the context of the questions.
             table: of each question by name, where its row is, and the `NodeAnswers` that answers
                 it, or a function for `AnswersAtOnce`: each as "module:name".
         """

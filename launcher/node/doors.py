@@ -98,7 +98,7 @@ def outfitted(
 
     Raises:
         OSError: there are too few descriptors, or there is too little memory.
-        ValueError: what the workers are to call is damaged.
+        ValueError: the function for the workers is damaged.
     """
     with ExitStack() as stack:
         for door in outfits:

@@ -146,9 +146,9 @@ class NodeServices:
         self._timers: dict[str, Timer] = {}
 
     def _tell(self, row: ServiceDoor, call: Callable[[NodeService], T]) -> list[T]:
-        """Call a function with a service; return what it returns, or close one that fails: [].
+        """Call a function with a service; return its result, or [] after closing one that fails.
 
-        This is a boundary: whatever a service meets, its run goes on without it.
+        This is a boundary: if a service fails, its run goes on without it.
 
         Raises:
             BadFrame: the service has refused a frame.
@@ -165,7 +165,7 @@ class NodeServices:
             return []
 
     def _each(self, call: Callable[[NodeService], T]) -> list[T]:
-        """Call a function with each open service in turn; return what it returns."""
+        """Call a function with each open service in turn; return the results."""
         opened = [row for row in self._rows if row.name in self._opened]
         return [one for row in opened for one in self._tell(row, call)]
 

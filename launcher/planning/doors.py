@@ -34,7 +34,7 @@ restart a job."""
 
 
 FOLDERS = {"checks": "quick_check", "container": "containers"}
-"""The folders of features that are not called as the policy whose fields their options fill."""
+"""Folders of features that differ in name from the policy that their options fill."""
 
 _PLAN = ".{}.plan:plan"
 

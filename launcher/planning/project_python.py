@@ -66,7 +66,7 @@ class ProjectPython(NamedTuple):
     Attributes:
         path: the path of the interpreter; "" for dsrun's own.
         origin: the origin: the variable, `.venv`, or `OWN_PYTHON`.
-        notes: lines for the user: which one it is and why, and which ones it is not.
+        notes: lines for the user: the choice, its reason, and the rejected environments.
     """
 
     path: str = ""

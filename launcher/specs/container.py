@@ -38,7 +38,7 @@ class ContainerSpec(NamedTuple):
         runtime: `podman`, `docker`, `apptainer`, `enroot`, `pyxis`, `exec` or `prefix`.
         image: the image or its file; the name of a running container; the words of the prefix.
         python: the interpreter inside.
-        mounts: what it has of the host, dsrun's own folder apart.
+        mounts: its folders and files of the host, without dsrun's own folder.
         args: the user's arguments for the runtime.
         job: the id of the job.
         several: whether the job may have several nodes, which must reach each other.

@@ -22,7 +22,7 @@ file exists."""
 
 
 class Ready(NamedTuple):
-    """When a role counts as ready.
+    """The condition under which a role counts as ready.
 
     Attributes:
         kind: one of `READY`.

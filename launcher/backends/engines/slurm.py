@@ -72,7 +72,7 @@ SRUNS = (
 )
 
 TYPED = frozenset((*(f"SLURM_{name}" for name in OPTIONS), *SRUNS))
-"""Variables that only somebody sets who wants an option for srun; for which job is unknown.
+"""Variables that users set to give srun options, for an unknown job.
 
 Other variables identify the job, or an argument overrides them: SLURM_CONF, SLURM_JOB_ID,
 SLURM_JOB_NAME (srun ignores it in a job), SLURM_JOB_NUM_NODES, SLURM_NNODES, SLURM_NTASKS,
@@ -83,7 +83,7 @@ KEPT_INSIDE = ("HOME", "LOGNAME", "PATH", "TERM", "USER")
 """Variables of this machine that a container of pyxis gets; enroot and its login need them."""
 
 KEPT_BEGINNINGS = ("ENROOT_", "I_MPI_", "MELLANOX_", "NVIDIA_", "OMPI_", "PMI", "PRTE_")
-"""Beginnings of the names of further ones: options of enroot, of its hooks and of MPI."""
+"""Prefixes of further such variables: options of enroot, of its hooks and of MPI."""
 
 SHOWN = 6
 """Names of variables that a line shows."""
@@ -308,7 +308,7 @@ def _pyxis(container: ContainerSpec | None) -> list[str]:
 
 
 def _as_pyxis_has_it(mount: Mount) -> str:
-    """Return a mount with its flags; one that nobody has named may be missing on a node."""
+    """Return a mount with its flags; unless the user has named it, a node may lack it."""
     needed = mount.given or mount.made
     flags = [*(["ro"] if mount.read_only else []), *([] if needed else ["nofail"])]
     return ":".join([mount.source, mount.target, *(["+".join(flags)] if flags else [])])

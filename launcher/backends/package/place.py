@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DAY = 86400.0
 
 KEPT = 3
-"""Copies that are never removed: the last ones used."""
+"""Number of most recently used copies that are never removed."""
 
 NOT_SAFE = "other users can replace files in ~/.cache and in the temporary folder"
 
@@ -45,7 +45,7 @@ def place(
         intact: returns the folder of a copy below one of `bases`, "" if it cannot be used.
 
     Raises:
-        SystemExit: it is possible nowhere.
+        SystemExit: no folder can hold the copy.
     """
     reasons = []
     for base in bases:

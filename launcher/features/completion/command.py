@@ -27,7 +27,7 @@ SAFE_LIST = re.compile(r"(?:[A-Za-z0-9_.:+,-]+[@,])?")
 """Text before the last item of a list of hosts: `n1:0,2@`, or `n1:4,`."""
 
 MOST = 1000
-"""Words that are offered."""
+"""Most words to offer."""
 
 PATIENCE = 0.5
 """Seconds for running jobs to report their programs."""
@@ -49,7 +49,7 @@ def offered(kinds: str, typed: str, before: Sequence[str]) -> list[str]:
     """Return the possible words at the cursor, without duplicates.
 
     Args:
-        kinds: the kinds of values, joined by commas; unknown ones have none.
+        kinds: the kinds of values, joined by commas; unknown kinds have no values.
         typed: the word as far as typed.
         before: the words between the command and `typed`, in the shell's form.
     """

@@ -33,11 +33,11 @@ CDI = ("/etc/cdi", "/var/run/cdi", "/run/cdi")
 
 
 OF_ENGINES = ("--engine=", "--rank=")
-"""Arguments of tasks of engines, which end them themselves; their parents may have threads."""
+"""Arguments of an engine's tasks. The engine ends them; their parents may have threads."""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Check the container of the first argument, and run a node launcher with the others in it.
+    """Check the container of the first argument; run a node launcher in it with the others.
 
     Raises:
         UsageError: the first argument is damaged.
@@ -128,7 +128,7 @@ def _with_cache(
 
 
 def _mounts(spec: ContainerSpec) -> list[Mount]:
-    """Return the mounts that exist here, with dsrun's own folder; make those to be made.
+    """Return the mounts that exist here, with dsrun's own folder; first make those marked `made`.
 
     Raises:
         NodeError: one that the user names does not exist, or a folder cannot be made.

@@ -59,7 +59,7 @@ def own_folder() -> str:
 
 
 def tool(spec: ContainerSpec) -> str:
-    """Return the path of the runtime's client; of a running container, the one that has it.
+    """Return the path of the runtime's client; for a running container, of the runtime that has it.
 
     Raises:
         NodeError: it is not installed here, or no runtime has a container of that name.

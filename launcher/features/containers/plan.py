@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
 
 NONE = "none"
-"""The value of --container for none, as for one role of a job with containers."""
+"""The value of --container for no container, such as for one role of a job with containers."""
 
 OF_THE_IMAGE = ("LD_LIBRARY_PATH",)
 """Variables that travel to hosts, but not into images, which have their own."""
@@ -44,7 +44,7 @@ def plan(options: Options, spec: JobSpec) -> JobSpec:
     """Return a job whose node launchers run in containers.
 
     Raises:
-        UsageError: an option is invalid, or something else in the job does not go with it.
+        UsageError: an option is invalid, or conflicts with the rest of the job.
     """
     if options.container == NONE or not (
         options.container or options.mount or options.container_args

@@ -30,7 +30,7 @@ RDMA = "/dev/infiniband"
 """The folder of RDMA devices, which lock memory."""
 
 UNLIMITED = -1
-"""A limit that does not exist, as the clients of docker and podman write it."""
+"""No limit, as the clients of docker and podman write it."""
 
 PODMANS = {"nproc": 32768, "nofile": 1048576}
 """Limits that podman 4 sets for itself. Without CAP_SYS_RESOURCE it cannot go above them again."""

@@ -1,7 +1,7 @@
 """The debug adapter between one editor, on the standard streams, and one worker.
 
 The worker's Python runs it as a file, with the descriptor of a connected socket and the folder of
-the worker's debugpy. It is debugpy's own adapter, but for its listening ports: it has none.
+the worker's debugpy. It is debugpy's own adapter without listening ports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
     # It would open ports where it has none yet; a socket that is not bound has the port 0.
     servers.listener = socket.socket()
     clients.listener = None
-    # It would tell its editor of its ports, also one that has said goodbye and gone.
+    # It would tell its editor of its ports, even an editor that has already left.
     sessions.report_sockets = lambda: None
     clients.Client("stdio")
     servers.Connection(line)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BLOCK = 64 * 1024
 
 TAIL = 1000
-"""Bytes kept of what the program prints on its standard error."""
+"""Bytes kept of the program's standard error."""
 
 PATIENCE = 3.0
 """Seconds for the program to end after the editor has disconnected, or the worker has ended."""
@@ -59,7 +59,7 @@ class Editor:
         line.setblocking(False)
 
     def start(self, program: RunningCommands) -> None:
-        """Pass on what the editor sends to this program, whose events go to `on_event`."""
+        """Pass the editor's bytes to this program, whose events go to `on_event`."""
         self._program = program
         self._watch()
 

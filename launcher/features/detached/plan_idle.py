@@ -49,7 +49,7 @@ def notes(command: Command) -> Iterator[str]:
 
 
 def _elastic_by(options: Options) -> str:
-    """Return the option that makes a job elastic although it is about something else, or ""."""
+    """Return the option that makes a job elastic as a side effect, or ""."""
     if options.elastic_training or options.max_restarts is not None or nodes_range(options):
         return ""
     if not has_own_logs(options):

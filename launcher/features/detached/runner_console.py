@@ -19,8 +19,8 @@ class DetachedConsole:
     """Prints dsrun's own messages on a screen, while there is one, and saves them.
 
     Attributes:
-        has_lost_output: never: no output is printed.
-        folds: never: there are no lines to fold.
+        has_lost_output: False: no output is printed.
+        folds: False: there are no lines to fold.
     """
 
     has_lost_output = folds = False

@@ -46,7 +46,7 @@ class PortWatch(NodeService):
             self._loop.call_later(FIRST, self._check)
 
     def evidence(self, process: Process, _code: int, /) -> tuple[str, str]:
-        """Return as the cause that another user has taken the port, if rank 0 has failed."""
+        """If rank 0 has failed and another user has taken the port, return that as the cause."""
         return self.problem() if process is self._rank0 and process.status else "", ""
 
     def close(self) -> None:

@@ -214,7 +214,7 @@ def _of_raised(failure: WorkerFailure, raised: RaisedException) -> RowMatch | No
 
 
 def _tells(row: Row, raised: RaisedException, more: str) -> bool:
-    """Return whether the words of a row are no quotation."""
+    """Return whether the program itself says the words of a row, and does not quote them."""
     elsewhere = f"{raised.place}\n{more}"
     own = not row.said or row.raised == (raised.name,)  # whose words are looked for in this class
     return own or any(

@@ -21,7 +21,7 @@ MOST_PEERS = 32
 """Peers in a report: those to which most was sent."""
 
 _RTT, _RESENT, _ACKED, _BUSY = 68, 100, 120, 168
-"""Where fields of `struct tcp_info` are; the last one is there since Linux 4.10."""
+"""Offsets of fields in `struct tcp_info`; the last one exists since Linux 4.10."""
 
 
 def links() -> tuple[LinkActivity, ...]:

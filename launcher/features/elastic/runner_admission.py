@@ -42,7 +42,7 @@ class Membership:
         """Start without a list: until there is one, all nodes may take part.
 
         Args:
-            nodes: all nodes so far; grows by what `add` makes.
+            nodes: all nodes so far, to which `add` appends.
             remove: removes a node for good, by its number, if the rounds can do without it.
             reconnector: reaches nodes.
             add: returns a new node of a host.
@@ -152,7 +152,7 @@ class NodeAdmission:
         removed: Callable[[int], bool],
         most: int,
     ) -> None:
-        """Begin with the nodes of a run; a round may have `most` of them.
+        """Begin with the nodes of a run; a round has at most `most` of them.
 
         `Rounds` describes `connected` and `removed`; both take the number of a node.
         """

@@ -115,10 +115,10 @@ class ExcludedNodes:
 
 
 class Failures:
-    """Counts failures, and excludes nodes for a while on which alone failures begin.
+    """Counts failures, and excludes a node for a while if failures begin on it alone.
 
     Attributes:
-        not_before: the time before which there is no round after the last failure.
+        not_before: the earliest time of the next round after the last failure.
     """
 
     def __init__(

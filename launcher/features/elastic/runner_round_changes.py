@@ -25,11 +25,11 @@ class FormRound(NamedTuple):
 
     Attributes:
         nodes: the nodes of the round, in the order of their ranks.
-        plan: which of them has which ranks.
+        plan: the ranks of each node.
         master: MASTER_ADDR.
         port: MASTER_PORT.
-        restarts: how many failures there were so far.
-        most: how many there may be.
+        restarts: the number of failures so far.
+        most: the maximum number of failures.
     """
 
     nodes: Sequence[RunNode]

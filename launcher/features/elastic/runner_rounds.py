@@ -553,10 +553,7 @@ class Rounds:
 
     @_event
     def time_passed(self) -> None:
-        """Do due steps.
-
-        No other event does, as in a run (`fleet_events.time_passed`).
-        """
+        """Do due steps; no other event does, for the reason in `fleet_events.time_passed`."""
         while (call := self._timers.expired(self._now)) is not None:
             call()
 

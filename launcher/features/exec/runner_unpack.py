@@ -28,7 +28,7 @@ LONGEST_PATH = 4096
 """Bytes of a path (PATH_MAX of Linux)."""
 
 MOST = 1 << 62
-"""The size of a file, and its time before or after 1970 in seconds, are less."""
+"""Exclusive limit of a file's size, and of its time in seconds before or after 1970."""
 
 PART = ".dsrun-part"
 """The name of a file that is not complete."""
@@ -221,7 +221,7 @@ class Unpacker:
 
 
 def _check_numbers(info: tarfile.TarInfo) -> None:
-    """Check those that are used.
+    """Check the numbers that are used.
 
     Raises:
         BadArchive: no file has these names.

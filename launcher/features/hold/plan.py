@@ -22,7 +22,7 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
 
     Args:
         options: the options that dsrun-hold shares with dsrun.
-        name: the name of the hold for jobs; "" for a short one.
+        name: the name of the hold for jobs; "" for the end of the job id.
         idle_timeout: seconds without a run until the nodes are released; 0 for never.
 
     Raises:

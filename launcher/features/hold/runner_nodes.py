@@ -35,7 +35,7 @@ class HeldNodes:
     """The nodes of a hold.
 
     Attributes:
-        facts: what each node is, by host name.
+        facts: the survey of each node, by host name.
     """
 
     def __init__(self, spec: HoldSpec, fleet: NodeFleet, log: Callable[[str, str], None]) -> None:

@@ -73,7 +73,7 @@ class CommandQueue:
     """Runs one command for each of some values, in their order, in a separate thread."""
 
     def __init__(self, hooks: HookPolicy, environ: Mapping[str, str], log: Log) -> None:
-        """Begin with none; `log` is called from the thread, with a warning of the first failure."""
+        """Begin without values; `log` is called from the thread, to warn of the first failure."""
         self._hooks = hooks
         self._environ = environ
         self._log = log

@@ -409,7 +409,7 @@ def _top(given: JobCommand) -> int:
 
 
 def _check_rich() -> None:
-    """Check that the package is there that draws the live view."""
+    """Check that the package for the live view is installed."""
     from importlib.util import find_spec
 
     if find_spec("rich") is None:

@@ -22,7 +22,7 @@ gets the job's id and the seconds between SIGTERM and SIGKILL, and returns the n
 leftovers and of those that it could not end. They may block."""
 
 PATIENCE = 90.0
-"""Seconds for the end of what is not a process, beyond the grace."""
+"""Seconds beyond the grace for leftovers that are not processes."""
 
 
 class JobEndAnswers(NodeAnswers):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class UsageAnswers(NodeAnswers):
-    """Tells what is used; devices that do not answer in time are left out."""
+    """Reports usage; devices that do not answer in time are left out."""
 
     def __init__(self, context: QuestionContext) -> None:
         super().__init__(context)

@@ -49,7 +49,7 @@ class Waiters:
         caller.event({"event": "Waiting"})
 
     def tell(self, ending: Ending) -> None:
-        """Answer all, and end their connections; who cannot take it at once does not get it."""
+        """Answer all, and end their connections; drop answers that cannot be sent at once."""
         for caller, (request, fd) in tuple(self._waiting.items()):
             with suppress(OSError):
                 write_all(fd, _told(ending))

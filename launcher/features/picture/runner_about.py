@@ -10,7 +10,7 @@ from ...common.text import plain
 from ...specs.environment import MASK, looks_secret
 
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+|\s+|['"]""")
-"""A word as a shell reads it, or what is between two."""
+"""A word as a shell reads it, or the text between two words."""
 
 _LOGIN = re.compile(r"(://[^/@\s:]{0,64}:)[^/@\s]+@")
 """A password in a URL (RFC 3986, section 3.2.1)."""

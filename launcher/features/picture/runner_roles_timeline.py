@@ -16,7 +16,7 @@ MOST_RANKS = 1 << 20
 
 
 class RolesTimeline:
-    """Observes the runs of all roles; has what `Timeline` has, with the role in each name.
+    """Observes the runs of all roles; like a `Timeline`, with the role in each name.
 
     Attributes:
         parts: the timeline of each role, by its name.

@@ -325,7 +325,7 @@ def _newest(lives: list[tuple[str, bytes]], keep: int) -> list[tuple[str, bytes]
 
 
 def _of_checkpoint(data: bytes) -> bytes:
-    """Return the last line that tells of a checkpoint which was written, b"" if none does."""
+    """Return the last line that reports a written checkpoint, b"" without one."""
     at = len(data)
     while (at := data.rfind(CHECKPOINT, 0, at)) >= 0:
         begin = data.rfind(b"\n", 0, at) + 1

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plan(options: Options, spec: JobSpec) -> JobSpec:
-    """Return a job whose words are filled in on each node, and end in those for its place.
+    """Return a job whose words are filled in on each node, followed by those for its place.
 
     Raises:
         UsageError: the words are invalid, or a placeholder is written wrongly.

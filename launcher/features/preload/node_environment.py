@@ -95,7 +95,7 @@ def changes(before: Environment, after: Environment) -> dict[bytes, bytes | None
 def replace(environment: Environment, changed: Changes) -> None:
     """Give this process these variables, then make these changes.
 
-    It has no others then, not even those that C alone knows of.
+    No other variables remain, not even those that only C knows.
     """
     os.environb.clear()
     ctypes.CDLL(None).clearenv()

@@ -85,7 +85,7 @@ def _is_source(path: str) -> bool:
 
 
 def hidden(folder: str, foreign: Collection[str]) -> str:
-    """Return a module of these that a folder has, too, and would import from there; or ""."""
+    """Return one of these modules that would be imported from a folder instead, or ""."""
     try:
         entries = os.listdir(folder)
     except OSError:

@@ -81,8 +81,8 @@ def put_aside(
 
     Args:
         foreign: the names of modules that are not in packages, and of packages.
-        libraries: the libraries that these modules have loaded. Unless a module is imported, or
-            other libraries are loaded, functions registered with exit(3) are skipped. None: called.
+        libraries: the libraries of these modules. Unless a module is imported, or other libraries
+            are loaded, functions registered with exit(3) are skipped; None skips none.
         restored: is called once they are restored.
     """
     names = {*foreign} - sys.stdlib_module_names

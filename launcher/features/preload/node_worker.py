@@ -64,7 +64,7 @@ def become(
 
 
 def _clear_of(numbers: Sequence[int], line: socket.socket) -> socket.socket:
-    """Move the socket to where it is not in the way of descriptors with these numbers."""
+    """Move the socket out of the way of descriptors with these numbers."""
     above = max([line.fileno(), *numbers]) + 1
     with line:
         return socket.socket(fileno=fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, above))

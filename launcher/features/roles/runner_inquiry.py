@@ -30,7 +30,7 @@ ANY_PORT = 1
 
 
 NONE = -1
-"""The number of no port: `ANY_PORT` is tried."""
+"""Stands for no port: `ANY_PORT` is tried."""
 
 
 class ReadyQuestion(NamedTuple):

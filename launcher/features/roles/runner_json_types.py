@@ -46,7 +46,7 @@ class RolesEnded(TypedDict):
         verdict: why that role has failed; None if none has.
         signal: number of the signal that stopped dsrun, or None.
         left: processes that could not be stopped, as text for the user.
-        unseen: what may still run on nodes that were lost, as text for the user.
+        unseen: processes that may still run on lost nodes, as text for the user.
         roles: how each role has ended, by its name.
     """
 

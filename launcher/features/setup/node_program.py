@@ -1,8 +1,7 @@
 """The node's half of `--setup`: runs the command once for all nodes that share a working folder.
 
-A lock decides which node runs it; the others wait, and find it done. What was done last is recorded
-in a file of the working folder, or in the user's cache folder on this node if that cannot be
-written.
+A lock decides which node runs it; the others wait, and find it done. The last run is recorded in a
+file of the working folder, or in the user's cache folder on this node if that cannot be written.
 """
 
 from __future__ import annotations

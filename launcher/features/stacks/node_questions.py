@@ -83,7 +83,7 @@ def _with_margin(seconds: float) -> float:
 
 
 def _seconds(ask: StacksAsk, workers: Sequence[Process]) -> float:
-    """Return the seconds for reading, by the number of processes and the load of this machine."""
+    """Return the seconds allowed for reading, by the number of processes and the load here."""
     below = by_parent(read_processes()) if ask.children else {}
     count = sum(1 for one in workers for _ in family(one.pid, below))
     busy = max(1.0, system.getloadavg()[0] / (os.cpu_count() or 1))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NEWEST = 4
-"""Collectives of each group that are kept: the newest, and as many before and from the first that
-still runs on: another rank can be where this one has been."""
+"""Collectives of each group that are kept: the newest, and as many on either side of the first
+unfinished one, where another rank may be."""
 
 GROUPS = 16
 """Groups of a worker that are kept."""

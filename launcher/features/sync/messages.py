@@ -47,7 +47,7 @@ class CopyReady(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """Files written by a run are in the way: some of them, their number, and the copy."""
+    """Files of a run are in the way: some of their paths, their number, and the copy's path."""
 
     blocked: tuple[str, ...]
     files: Size

@@ -36,7 +36,7 @@ LONGEST = 64 * 1024
 """Bytes of the request."""
 
 NAMED = 20
-"""Files in the way that are named."""
+"""Most files in the way that `Blocked` lists."""
 
 
 class SyncRequest(NamedTuple):

@@ -28,7 +28,7 @@ FRESH = 2.0
 coarsest clock of a common file system (FAT)."""
 
 MARK = "dsrun hashes 1"
-"""The first field of the file: it is dsrun's, and of this form."""
+"""The first field of the file, which marks it as dsrun's."""
 
 
 class Hashes:

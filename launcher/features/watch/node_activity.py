@@ -1,4 +1,4 @@
-"""ACTIVITY: what the workers here do, read from /proc at regular times while they run."""
+"""ACTIVITY: the work of this node's workers, read from /proc at regular times."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOVED = 8192
 """Bytes a second that idle processes read and write at most: wake-ups, their own statistics."""
 
 WINDOW = 1.0
-"""Seconds over which what is read and written counts, where reports come sooner."""
+"""Seconds over which reading and writing count, if reports come sooner."""
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -70,7 +70,7 @@ class Work(NamedTuple):
 
 
 class Sampler(NodeService):
-    """Reports what workers do, at regular times."""
+    """Reports the work of workers at regular times."""
 
     def __init__(self, context: ServiceContext) -> None:
         super().__init__(context)
@@ -126,7 +126,7 @@ class Sampler(NodeService):
 
 
 class Idle:
-    """For how long a worker has been idle, from what it has done in all."""
+    """The time for which a worker has been idle, from its total work."""
 
     def __init__(self, most: float) -> None:
         """Count at most `most` seconds for one interval: this process may have been stopped."""
@@ -165,7 +165,7 @@ def work_of(pid: int) -> Work:
 
 
 def family(pid: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield a process and its descendants, each with its fields of /proc/PID/stat; not too many."""
+    """Yield a process and its descendants, up to `MOST_PROCESSES`, by pid and fields of stat."""
     waiting, seen = [pid], 0
     while waiting and seen < MOST_PROCESSES:
         one = waiting.pop(0)

@@ -46,7 +46,7 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
 
 
 def _rules(options: Options) -> tuple[Rule, ...]:
-    """Return the rules on output; their reader is imported only, if any.
+    """Return the rules on output; their reader is imported only if there are any.
 
     Raises:
         UsageError: the rules are invalid, or there is no output.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def observe(run: Run, feature: str, see: Observer) -> None:
     """Have a feature, named as for users, observe a run. This is a boundary.
 
-    Whatever a feature meets in an event, the run goes on without it.
+    If the feature fails, the run goes on without it.
     """
     failed = False
 

@@ -19,8 +19,8 @@ READY = 0.05
 gets none, on a busy node or beyond a quota, is not idle."""
 
 LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 2 << 20, 1.5
-"""Seconds of CPU time, as such and as a part of the time, and bytes, that a worker takes at most to
-answer about its collectives in a look, however long that takes; and intervals in which it does."""
+"""The most that a worker needs to answer about its collectives in a look: seconds of CPU time, its
+share of the time, and bytes; and the intervals in which it answers."""
 
 ANSWER = 1.0
 """Seconds in which it answers at most on a busy node, or twice the time between two reports."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .runner_idle_times import RankIdleTimes
 
 KEPT = 3
-"""Looks that are kept."""
+"""Samples that are kept."""
 
 
 class Look(NamedTuple):

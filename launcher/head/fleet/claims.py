@@ -1,4 +1,4 @@
-"""The node that each node launcher is, according to the output of the nodes. Pure.
+"""The identity of each node launcher, according to the output of the nodes. Pure.
 
 The label of an output tells the node that speaks (`backends.dial_command`), and so its place. But
 an engine may give its tasks another order than it was asked for, and its label is a number. So a
