@@ -212,7 +212,7 @@ class HeldRun:
         self.job.finish(ending)
 
     def _writes(self) -> bool:
-        """Return whether this process writes --report_file: only if the client does not or cannot.
+        """Return whether this process, and not the client, writes --report_file.
 
         Pictures are always drawn here, by the process that has the history. A stream's name, such
         as /dev/stdout, means the client's stream: without a client, nothing is written.

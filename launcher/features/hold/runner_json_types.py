@@ -33,7 +33,7 @@ class HeldRunJson(TypedDict):
         state: whether it waits for its slots.
         hosts: the hosts that it uses.
         ranks: the number of slots in use.
-        since: when it began, in seconds since 1970; None while it waits.
+        since: the time of its start, in seconds since 1970; None while it waits.
     """
 
     job: str
@@ -49,7 +49,7 @@ class HoldJson(TypedDict):
     Attributes:
         name: its name.
         version: the version of its dsrun-hold.
-        since: when it was started, in seconds since 1970.
+        since: the time of its start, in seconds since 1970.
         state: the phase of the hold.
         launcher: how its nodes were started, as for --launcher.
         hosts: its hosts.

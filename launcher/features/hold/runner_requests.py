@@ -247,14 +247,14 @@ def _named(hold: Hold, caller: LocalCaller, request: Message) -> list[HeldRun]:
 
 
 def execute(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> Message:
-    """Run a command on some nodes; see `exec_requests`."""
+    """Run a command on some nodes; see `runner_exec_requests`."""
     from . import runner_exec_requests as exec_requests
 
     return exec_requests.execute(hold, caller, request, fds)
 
 
 def program(hold: Hold, caller: LocalCaller, request: Message, fds: list[int]) -> Message:
-    """Start, feed or stop a program of dsrun on a node; see `program_requests`."""
+    """Start, feed or stop a program of dsrun on a node; see `runner_program_requests`."""
     from . import runner_program_requests as program_requests
 
     verbs = {"program": program_requests.start, "program_input": program_requests.feed}

@@ -12,7 +12,7 @@ ALARMS = ("hang", "rule", "slow")
 
 
 class EventOrigin(TypedDict):
-    """Of which job an event is.
+    """The job of an event.
 
     Attributes:
         job_id: the job's id.
@@ -89,7 +89,7 @@ class RestartJson(TypedDict):
     Attributes:
         event: the kind of event.
         round: the round, from 2 on.
-        restarts: how often workers were restarted after a failure.
+        restarts: the number of restarts after failures.
         hosts: the names of the nodes in rank order.
         world_size: the number of ranks.
     """

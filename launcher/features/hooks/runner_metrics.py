@@ -159,10 +159,10 @@ class RunMetrics:
 
 
 class Goodput:
-    """Measures for how long all ranks of a job ran.
+    """Measures the time in which all ranks of a job ran.
 
     Attributes:
-        seconds: for which they did, up to the last look.
+        seconds: that time, up to the last look.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -173,7 +173,7 @@ class Goodput:
         self.seconds = 0.0
 
     def sample(self, run: RunView) -> None:
-        """Count the time since the last look if all ranks ran; see whether they run now."""
+        """Count the time since the last look if all ranks ran; record whether they run now."""
         self.interrupt()
         self._began = run.record.began
         self._all = 0 < run.world_size <= len(run.workers.running)

@@ -451,7 +451,7 @@ VERBS = {
     "restart": Verb(_restart, ("jobs",), ("json", "role")),
     "kill": Verb(_kill, ("jobs,holds",), ("json", "now", "grace", *HOSTS)),
 }
-"""Everything that it can do."""
+"""All verbs."""
 
 
 if __name__ == "__main__":

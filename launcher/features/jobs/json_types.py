@@ -252,7 +252,7 @@ class UnreachedJson(TypedDict):
 
     Attributes:
         host: its name.
-        reason: why.
+        reason: the reason.
     """
 
     host: str

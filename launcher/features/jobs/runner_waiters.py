@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MOST = 48
-"""Callers that may wait at a time: there is room for others who ask."""
+"""Most callers that wait at a time; this leaves room for other requests."""
 
 
 class Waiters:

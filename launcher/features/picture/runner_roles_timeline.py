@@ -27,7 +27,7 @@ class RolesTimeline:
 
         Args:
             clock: the loop's.
-            ends: how the clean end of each role counts, as in `Role`, by its name.
+            ends: the effect of each role's clean end, as in `RoleSpec`, by its name.
         """
         self.parts = {name: Timeline(clock) for name in ends}
         self._whole = Timeline(clock)

@@ -50,7 +50,7 @@ CHECKPOINT = b"ckp"
 """Part of a line that reports a checkpoint, or a file `x.ckpt`."""
 
 WRITTEN = (b"sav", b"wrote", b"writ")
-"""And one of these, whatever the case."""
+"""The further part of such a line: one of these, whatever the case."""
 
 WORDS = 200
 """Bytes of such a line that are kept."""
@@ -62,8 +62,8 @@ class WorkerSpan(NamedTuple):
     Attributes:
         round: the round in which it ran, 0 for a job without rounds.
         began, ended: seconds from the start of the job; None for a worker that runs.
-        state: how it ended: `ok`, `failed`, `stopped`, `lost`; `running` if it has not.
-        words: how it ended, for people.
+        state: its end: `ok`, `failed`, `stopped`, `lost`; `running` without one.
+        words: its end, for people.
     """
 
     rank: int
@@ -113,8 +113,8 @@ class Timeline:
     Attributes:
         world_size: the number of ranks, 0 before the start.
         round: the number of the newest round, 0 without rounds.
-        restarts: how often workers were restarted after a failure.
-        hosts: the names of the hosts in the order in which they came.
+        restarts: the number of restarts after failures.
+        hosts: the names of the hosts in the order of their arrival.
         spans: the lives of workers that have ended.
         marks: the events, by kind.
         findings: the warnings of the quick check.

@@ -133,7 +133,7 @@ MISSING = Reading(problem="py-spy is not installed on this node (pip install py-
 
 
 def _obstacle(member: Member, workers: set[int]) -> str:
-    """Return why the stacks of a process are not to be read, "" if they are."""
+    """Return why the stacks of a process must not be read, "" if they may be."""
     if member.tracer:
         return f"pid {member.tracer}, such as a debugger, traces it"
     if member.state in "ZX":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MOST_THREADS, MOST_FILES = 256, 4096
-"""Threads and descriptors of a process that are looked at."""
+"""Maximum threads and descriptors of a process to examine."""
 
 _LISTENS = "00010000"
 """The flags of a Unix socket that listens, in /proc/net/unix (`unix_seq_show` of the kernel)."""

@@ -36,7 +36,7 @@ NATIVE_SECONDS = 8.5
 """Seconds for native frames: the symbols of every library of the process are read."""
 
 MARGIN, MOST_MARGIN = 0.25, 1.0
-"""Part of these seconds, and the most, in which the child then has to put its answer together."""
+"""Share of these seconds, and its limit in seconds, for the child to compose its answer."""
 
 AT_ONCE = 4
 """Questions that are answered at a time."""

@@ -1,4 +1,4 @@
-"""Ranks, and where they are, in words. Pure."""
+"""Ranks and their places, in words. Pure."""
 
 from __future__ import annotations
 

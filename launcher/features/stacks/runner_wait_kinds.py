@@ -57,10 +57,10 @@ FOR_OTHERS = {Kind.COLLECTIVE, Kind.STORE, Kind.KEY}
 """Waits that only other ranks can end."""
 
 PERHAPS_FOR_OTHERS = {Kind.BACKWARD, Kind.DEVICE, Kind.NATIVE}
-"""In these a rank may wait for others, which its stack does not show."""
+"""Kinds in which a rank may wait for others, which its stack does not show."""
 
 READS = {Kind.IO, Kind.CODE}
-"""In these a rank may read from torch's store, whose functions are native code."""
+"""Kinds in which a rank may read from torch's store, whose functions are native code."""
 
 COMPLETED = "completed"
 """The state of a collective that is over, as torch has it."""

@@ -27,13 +27,13 @@ class CopyBusy(NamedTuple):
 
 
 class ManifestAsked(NamedTuple):
-    """It asks for the manifest."""
+    """The node asks for the manifest."""
 
     manifest: bool = True
 
 
 class Needed(NamedTuple):
-    """It asks for contents of files, by their positions in the manifest."""
+    """The node asks for contents of files, by their positions in the manifest."""
 
     need: tuple[int, ...]
 

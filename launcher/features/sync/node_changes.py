@@ -96,7 +96,7 @@ def _equal(entry: ManifestEntry, now: TreeEntry, tree: Tree) -> bool:
 
 
 def _look_into_replaced(found: Changes, tree: Tree) -> None:
-    """Block entries that would replace a folder in which something else remains."""
+    """Block entries that would replace a folder with other remaining contents."""
     gone = {one.path for one in found.delete}
     for entry in found.place:
         if entry.path in gone and _is_folder(found.delete, entry.path):

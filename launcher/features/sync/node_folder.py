@@ -35,7 +35,7 @@ LARGEST = 256 << 20
 """Maximum bytes of the records of a copy: some million files."""
 
 MARK = "dsrun sync 1"
-"""The first field of a state and of a journal: they are dsrun's, and of this form."""
+"""The first field of a state and of a journal, which marks them as dsrun's."""
 
 
 class PlacedEntry(NamedTuple):

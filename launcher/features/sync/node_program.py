@@ -119,7 +119,7 @@ class Conversation:
         return request
 
     def _update(self, folder: SyncFolder, digest: str) -> bool:
-        """Return whether the copy is up to date; if not, the runner gets the reason."""
+        """Update the copy; return whether it is up to date. If not, the runner gets the reason."""
         commit.complete(folder)
         state = folder.state()
         if state.digest == digest:

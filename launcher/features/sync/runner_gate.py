@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .runner_node_sync import Copy
 
 NAMED = 5
-"""Links and special files that are named."""
+"""Most links and special files to name."""
 
 
 class SyncedStart:

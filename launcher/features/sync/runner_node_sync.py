@@ -43,7 +43,7 @@ LINE = 1 << 20
 """Bytes of an answer, in addition to those for each entry of the manifest."""
 
 NAMED = 5
-"""Files in the way that are named."""
+"""Most files in the way to name."""
 
 
 class Copy(NamedTuple):

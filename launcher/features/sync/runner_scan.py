@@ -21,7 +21,7 @@ LEFT_OUT = frozenset({".git", "__pycache__"})
 """Names that are never synced: a repository's own files, and Python's caches."""
 
 NAMED = 5
-"""Entries that are named if there is too much."""
+"""Most entries to name if the folder is too large."""
 
 UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 

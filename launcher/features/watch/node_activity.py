@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from ...node.workers.spawn import Process
 
 MOST_PROCESSES = 256
-"""Processes of a worker that are looked at; more are left out."""
+"""Most processes of a worker to examine; more are left out."""
 
 MOST_THREADS = 256
-"""Threads of a process whose children are looked for."""
+"""Most threads of a process to search for children."""
 
 SHARE = 0.01
-"""Part of a core that idle processes use at most, for timers and watchdogs, and so may this."""
+"""Most of a core that idle processes use, for timers and watchdogs, and that this module uses."""
 
 LEAST = 0.02
 """Seconds of CPU time that count as work in a short interval; the kernel counts ticks of 0.01."""

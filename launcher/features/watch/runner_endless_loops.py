@@ -28,7 +28,7 @@ interpreter's lock."""
 MAY_BE_A_LOOP = "it may be in an endless loop"
 
 _RECEIVED = 8192
-"""Bytes that a rank without any input receives at most between two looks."""
+"""Most bytes that a rank without input receives between two looks."""
 
 
 class _BusyRank(NamedTuple):

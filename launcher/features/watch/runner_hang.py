@@ -42,7 +42,7 @@ LATE = 1.0
 process was stopped (Ctrl-Z)."""
 
 SOONEST = 0.05
-"""Seconds between two looks at the clock, at least."""
+"""Least seconds between two looks at the clock."""
 
 
 class HangReport(NamedTuple):
@@ -86,7 +86,7 @@ class HangWatch:
             workers: the running workers.
             report: samples stacks, and reports a hang.
             exempt: returns whether progress of the run is not expected, or not visible.
-            read: returns when stacks were last asked for, and told.
+            read: returns the times of the last question for stacks and of its answer.
         """
         self._loop, self._nodes, self._workers = loop, nodes, workers
         self._report, self._exempt, self._read = report, exempt, read
@@ -185,7 +185,7 @@ class HangWatch:
         self._expected = now
 
     def _follow(self, now: float) -> None:
-        """Look whether a job that hung continues."""
+        """Check whether a job that hung continues."""
         assert self._found is not None
         if not self._asked and self._found.is_to_see(self._idle_times, now):
             self._ask()

@@ -98,7 +98,7 @@ class HangIncident:
             self._react()
 
     def is_to_see(self, idle_times: RankIdleTimes, now: float) -> bool:
-        """Return whether to look at the stacks, because a rank that hung is active."""
+        """Return whether to sample the stacks, because a rank that hung is active."""
         rest = AGAIN * self._report.policy.hang_timeout
         first = self._looked == self._hang.at
         return bool(self._moved(idle_times)) and (first or now >= self._looked + rest)

@@ -49,7 +49,7 @@ LOCKED = {Kind.LOCK, Kind.NATIVE}
 """Waits in a process of a rank that nothing but this process can end."""
 
 RECEIVING = 8192
-"""Bytes a second that a rank which only waits receives at most."""
+"""Most bytes a second that a merely waiting rank receives."""
 
 LONGER = 3
 """Number of timeouts after which a doubtful hang is reported: a rank computes at one place while
@@ -161,8 +161,8 @@ def _is_unread(view: RankView) -> bool:
 def _still(view: RankView, stay: Stay, slack: float) -> float:
     """Return the seconds without a known action of a rank, or of gloo on its behalf.
 
-    Moving from one wait to another takes so little that a rank may seem idle all the time. Reports
-    and samples are taken at different moments; times may differ by some `slack`.
+    Moving between waits takes so little work that a rank may always seem idle. Reports and samples
+    are taken at different moments; times may differ by some `slack`.
     """
     still = stood(view)
     fits = stay.least <= still <= stay.most + slack
@@ -193,7 +193,7 @@ def _stands(before: RankView | None, now: RankView, timeout: float, least: float
 
 
 def _is_sure(now: Views, timeout: float) -> bool:
-    """Return whether some rank does nothing, or all are in a collective, as is recorded.
+    """Return whether some rank does nothing, or all are in a collective by torch's records.
 
     Ranks that wait for each other most of the time may be found in the same line twice.
     """
@@ -201,7 +201,7 @@ def _is_sure(now: Views, timeout: float) -> bool:
 
 
 def has_moved(before: RankView, now: RankView) -> bool:
-    """Return whether its main thread, or its collectives, are not where they were."""
+    """Return whether its main thread or its collectives have moved."""
     there, here = main_frames(before), main_frames(now)
     moved = bool(there and here and there != here)
     return moved or calls(before) != calls(now) or _hears(before, now)

@@ -23,10 +23,10 @@ LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 2 << 20, 1.5
 share of the time, and bytes; and the intervals in which it answers."""
 
 ANSWER = 1.0
-"""Seconds in which it answers at most on a busy node, or twice the time between two reports."""
+"""Most seconds for an answer on a busy node, or twice the time between two reports."""
 
 STILL = 8192
-"""Bytes a second that a rank which only waits reads and writes at most."""
+"""Most bytes a second that a merely waiting rank reads and writes."""
 
 
 NEVER = float("-inf"), float("-inf")
@@ -87,7 +87,7 @@ class RankIdleTimes:
     def take(
         self, host: str, activity: Activity, now: float, read: tuple[float, float] = NEVER
     ) -> None:
-        """Take a report of a node; `read` is when stacks were last asked for, and told."""
+        """Take a node's report; `read` has the times of the last request for stacks, and answer."""
         self._read = read
         rows = {row.rank: row for row in activity.ranks}
         for rank in [one for one, times in self.ranks.items() if times.host == host]:

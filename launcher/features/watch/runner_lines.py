@@ -12,7 +12,7 @@ LIMIT = 4096
 
 
 class OutputLines:
-    """Puts the blocks of each rank and stream together to lines.
+    """Joins the blocks of each rank and stream into lines.
 
     A carriage return ends a line as well: so each state of a progress bar is one.
     """

@@ -22,7 +22,7 @@ SHOWN = 120
 """Characters of a line that are shown."""
 
 NO_NUMBER = "no number"
-"""The fault if the expression has captured something else than a number: no reaction follows."""
+"""The fault if the expression has captured something other than a number: no reaction follows."""
 
 
 class RuleFinding(NamedTuple):
@@ -62,7 +62,7 @@ class RuleState:
         self._since += seconds
 
     def take(self, output: RankOutput, lines: bytes, now: float) -> Iterator[RuleFinding]:
-        """Look at complete lines of a rank, each with its end."""
+        """Examine complete lines of a rank, each with its end."""
         found = matches(self._pattern, lines) if self._counts(output.rank) else ()
         if not found:
             return

@@ -22,13 +22,13 @@ SURE = 3
 """The weight of a certain finding; any other finding weighs 1."""
 
 CAUSE = 0.15
-"""Share of the time from which on something is the cause."""
+"""Least share of the time for a cause."""
 
 LITTLE = 0.01
-"""Share of the time that ranks which do nothing are taken to run."""
+"""The share of the time for which idle ranks count as running."""
 
 SENT = 64 * 1024
-"""Bytes in a span from which on a link is compared with others."""
+"""Least bytes in a span for a comparison of a link with others."""
 
 LOADED, NOTICED = 0.3, 0.1
 """Shares of the time for which bytes are in transit over a slow link for which ranks wait: over one

@@ -57,7 +57,7 @@ class StackSampling:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all: the job works."""
+        """Forget all samples: the job works."""
         self._looks: list[Look] = []
         self._seen: dict[int, _Seen] = {}
         self._judged: float | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Key: TypeAlias = tuple[str, int]
 
 LEAST = 0.9
-"""Seconds of a span, at least."""
+"""Least seconds of a span."""
 
 
 class RankSpan(NamedTuple):
@@ -60,7 +60,7 @@ class LinkSpan(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Bytes a second while bytes were on the way."""
+        """Bytes a second while bytes were in transit."""
         return self.sent / max(self.busy, 0.001)
 
 

@@ -17,7 +17,7 @@ MOST_LINES = 64
 """Lines of one block that are read, the last ones."""
 
 MOST_SHAPES = 64
-"""Different lines of a rank that are remembered."""
+"""Most different lines of a rank to remember."""
 
 MOST_VALUES = 256
 """Number of values of a series whose first time is remembered."""
@@ -31,7 +31,7 @@ _NUMBER = re.compile(rb"\d+")
 
 
 class Shape(NamedTuple):
-    """The newest line of certain words: its numbers, and by how much they have grown."""
+    """The newest line with certain words: its numbers, and their growth."""
 
     numbers: tuple[int, ...]
     growth: tuple[int, ...]
