@@ -40,7 +40,7 @@ def run(words: list[str]) -> int:
 
 
 def _hosts(words: list[str]) -> str:
-    """Return the option with which hosts were typed, "" if a variable or nothing names them."""
+    """Return the option on the command line that names hosts, or ""."""
     names = (word.partition("=")[0] for word in words)
     return next((one for one in names if one in {"-H", "--host", "--hostfile"}), "")
 

@@ -32,6 +32,6 @@ class AffinityReport(NodeService):
         self._watch = AffinityWatch(self.context.loop, group.processes, report)
 
     def close(self) -> None:
-        """Report now, if that has not been done."""
+        """Report now, if not yet done."""
         if self._watch is not None:
             self._watch.finish()

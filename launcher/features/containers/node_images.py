@@ -208,7 +208,7 @@ def answer(argv: Sequence[str], more: float = 0.0) -> ClientAnswer:
 
     Args:
         argv: its command.
-        more: seconds by which it may take longer than any other.
+        more: additional seconds for this client.
 
     Raises:
         NodeError: it does not answer.

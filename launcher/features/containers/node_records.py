@@ -29,7 +29,7 @@ ENDING = ".cid"
 """The ending of a record's name."""
 
 SHOWN = 12
-"""Letters of an id that are shown, as by the clients."""
+"""Letters to show of an id, as clients do."""
 
 
 class Record(NamedTuple):
@@ -148,7 +148,7 @@ def remove(tool: str, records: Collection[Record], grace: float = 0.0) -> Remove
 
 
 def _listed(argv: Sequence[str]) -> tuple[set[tuple[str, ...]] | None, str]:
-    """Return ids and jobs of listed containers; None if the client fails, and why."""
+    """Return ids and jobs of listed containers, None if the client fails; and the reason."""
     listed = answer(argv)
     if listed.output is None:
         return None, listed.why or "they cannot be listed"

@@ -173,7 +173,7 @@ def _check_targets(mounts: list[Mount]) -> None:
 
 
 def _of_the_job(spec: JobSpec, taken: list[str]) -> Iterator[Mount]:
-    """Yield the folders of the job: of the workers, of the script, of logs, of `--sync`."""
+    """Yield the folders of the job: of workers, script, logs and `--sync`."""
     program, output = spec.plan.program, spec.output
     wanted = [Mount(spec.workdir, spec.workdir)]
     if not program.module and ("/" in program.script or not program.no_python):

@@ -21,7 +21,7 @@ DEVICES = (
     *("/dev/neuron[0-9]*", "/dev/davinci*", "/dev/devmm_svm", "/dev/hisi_hdc", "/dev/cambricon*"),
     *("/dev/mtgpu*", "/dev/vfio", "/dev/gdrdrv"),
 )
-"""Patterns of files of accelerators and RDMA devices, NVIDIA's apart, which have own options."""
+"""Patterns of files of accelerators and RDMA devices; NVIDIA's have separate options."""
 
 NVIDIA = "/dev/nvidia[0-9]*"
 """A pattern of the files of NVIDIA's devices."""
@@ -33,7 +33,7 @@ UNLIMITED = -1
 """No limit, as the clients of docker and podman write it."""
 
 PODMANS = {"nproc": 32768, "nofile": 1048576}
-"""Limits that podman 4 sets for itself. Without CAP_SYS_RESOURCE it cannot go above them again."""
+"""Limits that podman 4 sets for itself, and cannot exceed again without CAP_SYS_RESOURCE."""
 
 RAISED = ("memlock", "nofile", "nproc")
 """Limits whose soft value is raised to the hard one: device libraries need them."""
@@ -137,7 +137,7 @@ def _limits(spec: ContainerSpec, view: HostView) -> list[str]:
 
 
 def _user(spec: ContainerSpec, view: HostView) -> list[str]:
-    """Return options with which files have the owner that they have without a container."""
+    """Return options that keep the owners of files as they are without a container."""
     user = f"--user={view.uid}:{view.gid}"
     if spec.runtime == "podman":
         return [*(["--userns=keep-id"] if view.uid else []), user]

@@ -44,7 +44,7 @@ def debug_policy(options: Options) -> DebugPolicy | None:
 
 
 def _check_alone(options: Options) -> None:
-    """Refuse options that say how to debug where nothing is debugged."""
+    """Refuse options for debugging if nothing is debugged."""
     for name in ("no_debug_wait", "debug_file"):
         if getattr(options, name):
             raise UsageError(f"--{name}: no rank is debugged; name some with --debug RANKS")

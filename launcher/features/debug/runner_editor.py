@@ -45,7 +45,7 @@ class Editor:
     ) -> None:
         """Prepare; `ready` is called when the editor lets the worker begin.
 
-        `gone` is called once, with why the program has failed or "".
+        `gone` is called once, with the reason for a failure of the program, or "".
         """
         self._loop = loop
         self._line = line

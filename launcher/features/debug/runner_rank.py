@@ -42,7 +42,7 @@ class DebuggedRank:
         self.port = self._port.port
 
     def started(self, node: RunNode, *, wait: bool) -> None:
-        """Let an editor in: the rank has started on a node, and waits for one if it does."""
+        """Let an editor in: the rank has started on a node, and may wait for an editor."""
         self._node, self._awaited = node, wait
         self._note()
         if self._editor is None:

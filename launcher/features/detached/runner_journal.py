@@ -20,7 +20,7 @@ MESSAGE, STDOUT, STDERR, EVENT = range(4)
 OUTPUT = {STDOUT, STDERR}
 
 PER_RANK = 1 << 20
-"""Bytes that are kept of each rank at least, of a job of up to `WHOLE / PER_RANK` ranks."""
+"""Least bytes to keep of each rank, in a job of up to `WHOLE / PER_RANK` ranks."""
 
 WHOLE = 16 << 20
 """Bytes that are kept of all ranks, but at least `LEAST` of each."""

@@ -39,7 +39,7 @@ class JournalWriter:
     """Writes entries in their order."""
 
     def __init__(self, path: str, failed: Callable[[str], None]) -> None:
-        """Write to a file; `failed` is called in the thread with why something was lost.
+        """Write to a file; `failed` is called in the thread with the reason for a loss.
 
         It is called at the first loss, and at the first after the file could be written again.
         """

@@ -27,7 +27,7 @@ LAST_WAIT = 10.0
 
 
 REMOVED = "its file was removed while the job ran"
-"""Why output is missing whose file is gone."""
+"""The reason for missing output if its file is gone."""
 
 
 class JobKeeper:

@@ -1,4 +1,4 @@
-"""Finds out which file system that a worker writes to is full."""
+"""Finds the full file system that a worker writes to."""
 
 from __future__ import annotations
 

@@ -233,4 +233,4 @@ CLOUD_ROWS = (
         advice="check that its server is running and that this node can reach it",
     ),
 )
-"""Of Azure, Google, AWS, urllib, MySQL, MongoDB, Kafka and others."""
+"""Rows of Azure, Google, AWS, urllib, MySQL, MongoDB, Kafka and others."""

@@ -66,7 +66,7 @@ ENGINE_ROWS = (
         r"|Error Code \d+: (?:OutOfMemory|Out of memory)",
     ),
 )
-"""Of vLLM, SGLang, TGI, LMDeploy and TensorRT-LLM, and of XLA."""
+"""Rows of vLLM, SGLang, TGI, LMDeploy, TensorRT-LLM and XLA."""
 
 _BY_NAME = {row.name: row for row in reversed(ENGINE_ROWS)}
 
@@ -85,4 +85,4 @@ ENGINE_LINES = (
         r"|\d{4}-\d\d-\d\d\S{0,30} +ERROR [\w:.]{1,60}: Not enough memory)"
     ),
 )
-"""Rows whose words mean this even without an exception."""
+"""Rows that need no exception."""

@@ -287,7 +287,7 @@ THREAD_LIMIT = Row(
     "raise the limit there (ulimit -u, or the container's pids limit), or start fewer"
     " (OPENBLAS_NUM_THREADS)",
 )
-"""Of OpenBLAS, after which a program ends in various ways."""
+"""A row of OpenBLAS, after which a program ends in various ways."""
 
 CHECKPOINT_ROWS = (
     Row(

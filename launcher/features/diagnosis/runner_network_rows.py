@@ -338,7 +338,7 @@ _ENDED_SERVICES = said(
     "StatusCode.UNAVAILABLE",
     "StatusCode.DEADLINE_EXCEEDED",
 )
-"""Of redis, urllib3, aiohttp, botocore, ssl, psycopg and grpc."""
+"""Words of redis, urllib3, aiohttp, botocore, ssl, psycopg and grpc."""
 
 SERVICE_ROWS = (
     Row(
@@ -557,4 +557,4 @@ NETWORK_LINES = (
         if row.name == "gloo-no-connection"
     ),
 )
-"""Rows whose words mean this even without an exception."""
+"""Rows that need no exception."""

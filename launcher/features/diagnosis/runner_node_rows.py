@@ -168,7 +168,7 @@ XID_LINE = Row(
     pattern=r"^(?:\[[ .\d]{1,30}\] )?NVRM: Xid \(PCI:(?P<device>[\da-fA-F:.]{4,20})\):"
     rf" (?P<number>{_DEFECTS})",
 )
-"""Of the kernel, where a program shows its log."""
+"""A row for the kernel's log, where a program shows it."""
 
 SIGNAL_ROWS = (
     Row(

@@ -91,7 +91,7 @@ def tells(line: str, words: Sequence[str]) -> bool:
 
 
 def _is_quoted(message: str, words: str, *, compared: bool) -> bool:
-    """Return whether words are only a quotation, about which a sentence speaks."""
+    """Return whether words are only a quotation in a sentence."""
     if words.startswith(tuple(_QUOTES)):
         return False
     line = next((line for line in message.split("\n") if words in line), "")

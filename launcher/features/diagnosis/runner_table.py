@@ -51,10 +51,10 @@ EXCEPTIONS = (
     *CLOUD_ROWS,
     *USE_ROWS,
 )
-"""By the exception that has ended a program, in Python or in C++."""
+"""Rows by the exception that has ended a program, in Python or in C++."""
 
 SIGNALS = SIGNAL_ROWS
-"""By the signal that has ended a program."""
+"""Rows by the signal that has ended a program."""
 
 EVIDENCE = XID_ROWS
 """Rows by the evidence of the node."""
@@ -77,4 +77,4 @@ LINES = (
     *START_ROWS,
     *(row._replace(codes=CODES_OF_EXCEPTIONS) for row in _ALONE),
 )
-"""By the last lines of a program."""
+"""Rows by the last lines of a program."""

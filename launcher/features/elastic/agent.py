@@ -25,7 +25,7 @@ logging.disable(logging.ERROR)
 
 
 def unfit(error: ImportError) -> str:
-    """Return the problem with this Python's torch, or its absence, in words."""
+    """Return the problem with this Python's torch, or a message that it is missing."""
     version = getattr(sys.modules.get("torch"), "__version__", "")
     if error.name == "torch" and not version:
         return f"{sys.executable} has no torch; torch's agent needs torch 2.3 or newer"
@@ -57,7 +57,7 @@ MANY = 1 << 30
 """Maximum restarts by torch in the runner's rounds: the runner itself counts them."""
 
 UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
-"""Exceptions whose cause are the options, or the packages installed here."""
+"""Exceptions caused by the options, or by the packages installed here."""
 
 
 class Messages:

@@ -123,7 +123,7 @@ class NodeRounds:
         self._queue.put(self._state.round_finished)
 
     def agent_ended(self, failure: AgentFailure | None) -> None:
-        """Hear that the agent has ended."""
+        """Handle the end of the agent."""
         self._queue.put(self._state.agent_ended, failure)
 
     # -- decisions of its state (`RoundsActions`) ---------------------------------------------

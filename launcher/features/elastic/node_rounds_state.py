@@ -43,10 +43,10 @@ if TYPE_CHECKING:
             """Record that nothing is left of the last workers."""
 
         def close(self) -> None:
-            """Release everything; its listener hears nothing more."""
+            """Release everything; its listener gets no more calls."""
 
     class AgentListener(Protocol):
-        """Hears the decisions of an agent."""
+        """Receives the decisions of an agent."""
 
         def agent_joined(self, port: int, probe: int) -> None:
             """Handle an agent that waits for a round.
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
             """Handle the end of the agent: a failure, unless its workers had ended well."""
 
     class RoundsOwner(Protocol):
-        """Starts and stops the workers of rounds; `RunState` does."""
+        """Starts and stops the workers of rounds; implemented by `NodeRunState`."""
 
         def workers_requested(self, start: Start) -> None:
             """Start the workers of a round."""

@@ -153,5 +153,5 @@ class TorchAgent:
         self._listener.round_finished()
 
     def agent_ended(self, failure: AgentFailure | None) -> None:
-        """Hear that the agent has ended."""
+        """Handle the end of the agent."""
         self._listener.agent_ended(failure)

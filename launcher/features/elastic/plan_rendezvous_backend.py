@@ -16,7 +16,7 @@ PLUGINS = "torchrun.handlers"
 
 
 def check(command: Command) -> None:
-    """Refuse a backend that torch has not, if the workers' Python is the one that runs this.
+    """Refuse a backend that torch lacks, if the workers run on this Python.
 
     Raises:
         UsageError: there is no such backend.

@@ -175,7 +175,7 @@ class NodeAdmission:
         self._reached: set[RunNode] = set()
 
     def expect(self, node: RunNode) -> None:
-        """Reach a node that is lost since the start."""
+        """Reach a node that was lost at the start."""
         self._reconnector.expect(node)
 
     def cancel(self, node: RunNode) -> None:

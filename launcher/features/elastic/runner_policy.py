@@ -263,7 +263,7 @@ class RunnerRounds:
 
     @property
     def membership(self) -> Membership:
-        """Which hosts may take part."""
+        """The choice of hosts that may take part."""
         return self._admission.membership
 
     # -- the end ----------------------------------------------------------------------------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...specs.rendezvous import Rendezvous
 
 NO_REASON = "torch's agent ended its workers"
-"""Why the job is over if the agent gives no reason and no worker here has failed."""
+"""The reason for the end if the agent gives none, and no worker here has failed."""
 
 
 class TorchRendezvous(NoRestarts):

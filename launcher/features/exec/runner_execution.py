@@ -39,7 +39,7 @@ UNENDED = "it did not confirm that the command ended"
 
 
 class StopCause(NamedTuple):
-    """Why the command was stopped: a cause, and the exit code of hosts where it still ran."""
+    """The cause of a stop, and the exit code of hosts where the command still ran."""
 
     cause: str
     code: int

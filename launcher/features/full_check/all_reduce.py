@@ -26,7 +26,7 @@ TIMEOUT = timedelta(seconds=20)
 """The time for the others to arrive, and for each collective."""
 
 CONNECT = timedelta(seconds=3)
-"""For the store to answer on one of its addresses."""
+"""The time for the store to answer on one of its addresses."""
 
 SMALL, MIDDLE = 1 << 8, 1 << 14
 """Elements of a small all-reduce, and of one that determines the size of the large one."""
@@ -36,7 +36,7 @@ LARGE = {"gloo": 1 << 20, "nccl": 1 << 25}
 
 TIMES = 20
 SECONDS = 0.3
-"""All-reduces are repeated so often, and not much longer than this."""
+"""The approximate seconds for which all-reduces are repeated."""
 
 
 def say(**fields: object) -> None:

@@ -24,7 +24,7 @@ COPIED = {"cuda": 1 << 28, "cpu": 1 << 22}
 """Bytes that are copied at a time."""
 
 CHECKED, ROWS = 2048, 16
-"""The most rows and columns of a product that is compared with the exact one, and how many rows."""
+"""The largest size of a matrix for a check of products, and the number of rows that are checked."""
 
 
 def main() -> int:

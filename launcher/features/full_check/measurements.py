@@ -124,7 +124,7 @@ class Reduced(NamedTuple):
 
 
 class Reductions(NamedTuple):
-    """The reductions of a node; `failed` is why the node could not do the rest, or ""."""
+    """The reductions of a node; `failed` is the reason for missing ones, or ""."""
 
     rows: tuple[Reduced, ...]
     failed: str

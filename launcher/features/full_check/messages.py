@@ -1,4 +1,4 @@
-"""The messages of the full check about links between nodes; `messages` packs and unpacks them."""
+"""The messages of the full check about links between nodes, packed by `control/messages`."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _Load:
 
 
 def compute(seconds: float) -> Measurements:
-    """Hash on all usable cores: how fast each is, and how much it ran, and may run by its quota."""
+    """Hash on all usable cores; measure their speed, the time they ran, and the quota."""
     block = os.urandom(BLOCK)
     before = throttling.read()
     cores = len(os.sched_getaffinity(0))

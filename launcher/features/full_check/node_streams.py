@@ -37,7 +37,7 @@ UNSENT = 4 * BLOCK
 """Bytes that wait in the kernel, so that a stream ends in time on a slow link."""
 
 RETRANSMITTED, SEGMENTS = 100, 156
-"""Where tcpi_total_retrans and tcpi_data_segs_out are in struct tcp_info (linux/tcp.h, 4.6)."""
+"""Offsets of tcpi_total_retrans and tcpi_data_segs_out in struct tcp_info (linux/tcp.h, 4.6)."""
 
 
 def prepare(line: socket.socket) -> None:

@@ -11,9 +11,9 @@ class Throttling(NamedTuple):
     """Counters of one cgroup (Linux, Documentation/scheduler/sched-bwc.rst).
 
     Attributes:
-        periods: that have begun while something ran; 0 without a quota.
-        throttled: of these, in how many the quota was used up.
-        seconds: that runnable threads were stopped, summed over CPUs.
+        periods: the periods in which something ran; 0 without a quota.
+        throttled: the number of these in which the quota was used up.
+        seconds: the time for which runnable threads were stopped, summed over CPUs.
     """
 
     periods: int

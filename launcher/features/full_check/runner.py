@@ -46,10 +46,10 @@ def run(
 
 
 class FullCheck:
-    """The steps in order; `run` makes it.
+    """All steps in order; made by `run`.
 
     Attributes:
-        results: of each step that is over, by name.
+        results: the result of each finished step, by name.
     """
 
     def __init__(

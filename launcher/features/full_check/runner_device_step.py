@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Asking: TypeAlias = Generator[StepRequest, Answers, Rows]
 
 SECONDS = 0.5
-"""Of a test of cores or memory, and of each of a device."""
+"""The seconds of each test of cores, memory or a device."""
 
 LONGEST = {"cpu": 20.0, "memory": 20.0, "disk": 60.0, "device": 120.0}
 """Each test, in their order, and the seconds after which a node has not answered."""

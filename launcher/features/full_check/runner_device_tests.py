@@ -175,7 +175,7 @@ def median(values: Collection[float]) -> float:
 
 
 def known(rows: Iterable[Measured]) -> list[Measured]:
-    """Return the rows of tests that there are; a node may send any."""
+    """Return the rows of known tests: a node may send any."""
     return [row for row in rows if row.test in TESTS]
 
 

@@ -62,7 +62,7 @@ _SAY: dict[str, Callable[[str, Measured, Measured], str]] = {
     "latency": _latency,
     "bandwidth": _bandwidth,
 }
-"""The words about each of `runner_verdict.METRICS`, by name."""
+"""The words about each metric of `runner_verdict`, by name."""
 
 ADVICE = {
     "reach": "check for a firewall, route or cable that keeps the nodes apart",

@@ -116,7 +116,7 @@ def _again(
 ) -> Generator[StepRequest, Answers, Links]:
     """Measure the links of each suspect's group while nothing else is measured.
 
-    Whoever is bad by little is measured several times: a busy machine may be slow for a while.
+    Slightly bad values are measured several times: a busy machine may be slow for a while.
     """
     best: Links = {}
     for _ in range(TRIES):

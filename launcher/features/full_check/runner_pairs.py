@@ -1,4 +1,4 @@
-"""Which nodes are measured with which, side by side: rounds of disjoint pairs. Pure."""
+"""Rounds of disjoint pairs of nodes, which are measured side by side. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rounds(names: Sequence[str]) -> list[list[Pair]]:
 
 
 def _round(players: Sequence[str | None], turn: int) -> list[Pair]:
-    """Return one round; the player None is the one to sit out with."""
+    """Return one round; the partner of the player None sits out."""
     first, rest = players[:1], players[1:]
     seats = [*first, *rest[turn:], *rest[:turn]]
     half = len(seats) // 2

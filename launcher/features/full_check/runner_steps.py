@@ -4,8 +4,8 @@ A script is a generator: it yields a `StepRequest`, is sent the answers by the n
 returns a `StepResult`. So it reads as a sequence, and a test plays it without nodes::
 
     def script(names: Sequence[str]) -> Script:
-        answers = yield Ask("measure", {name: Measure(3.0) for name in names}, Measured, 10.0)
-        good, failed = answered(answers, Measured)
+        answers = yield StepRequest("measure", requests, Measurements, 10.0)
+        good, failed = answered(answers, Measurements)
         return StepResult(...)
 
 A program on the node answers with `features/full_check/node_answers.serve`.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypeVar
 
     Answers: TypeAlias = Mapping[str, Any]
-    """For each node asked its reply, of the shape asked for, or `StepFailed`."""
+    """The reply of each node, of the requested shape, or `StepFailed`."""
 
     Script: TypeAlias = "Generator[StepRequest, Answers, StepResult]"
 
@@ -32,7 +32,7 @@ class StepRequest(NamedTuple):
     """One request for each of some nodes, which answer side by side.
 
     Attributes:
-        do: which request, a key of the program's table.
+        do: the request, a key of the program's table.
         requests: for each node its request, a `NamedTuple` of the shape in that table.
         reply: the shape of the replies, as `control/messages.unpack` takes it.
         seconds: until a node that has not answered has failed.
@@ -73,8 +73,8 @@ class StepResult(NamedTuple):
 
     Attributes:
         faults: the faults, the worst first.
-        measured: all values in JSON, one of `json_types.MeasuredValues`; numbers are in the units
-            that their names end with.
+        measured: all values in JSON, one of `runner_json_types.MeasuredValues`; numbers are in the
+            units that their names end with.
         notes: lines about values that could not be measured, and why.
     """
 

@@ -1,4 +1,4 @@
-"""The names of placeholders, and how they are found in words. Pure."""
+"""The names of placeholders, and the search for them in words. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}(?!\})")
 """A name in single braces: JSON, `${...}` of Hydra and `{{...}}` are other text."""
 
 ALIKE = 0.75
-"""How much another name must resemble one of these (`difflib`) to be taken for a mistake."""
+"""The similarity to one of these (`difflib`) above which another name counts as a mistake."""
 
 
 def mistakes(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each name in braces that resembles a placeholder, with that."""
+    """Yield each name in braces that resembles a placeholder, with the placeholder."""
     from difflib import get_close_matches
 
     for name in _found(words):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Changes = Mapping[bytes, bytes | None]
 
 _THROUGH = {__name__, "os", "collections.abc"}
-"""Modules that read for others."""
+"""Modules that read variables for others."""
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def replace(environment: Environment, changed: Changes) -> None:
 
 
 def change_again(changed: Changes, before: Environment) -> None:
-    """Make the changes of an import, but of variables that still are as in `before`."""
+    """Make the changes of an import to variables that are still as in `before`."""
     _change({n: v for n, v in changed.items() if os.environb.get(n) == before.get(n)})
 
 

@@ -59,7 +59,7 @@ def _take_line() -> socket.socket:
 
 
 def _high(fd: int) -> int:
-    """Move a descriptor out of the way; returns its new number."""
+    """Move a descriptor out of the way; return its new number."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH)
     os.close(fd)
     return moved

@@ -94,10 +94,10 @@ def execute(command: ToolCommand) -> int:
 
 
 class Shown:
-    """What is printed: a table row by row, or one JSON object at the end.
+    """The output: a table row by row, or one JSON object at the end.
 
     Attributes:
-        site: where the jobs run.
+        site: the place of the jobs.
     """
 
     def __init__(self, command: ToolCommand, job: JobSpec) -> None:

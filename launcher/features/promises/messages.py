@@ -1,4 +1,4 @@
-"""What the runner's half of `dsrun-check --promises` asks of nodes."""
+"""The questions of `dsrun-check --promises` to nodes."""
 
 from __future__ import annotations
 

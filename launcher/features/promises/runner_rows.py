@@ -241,7 +241,7 @@ ROWS = (
     ),
     PromiseRow("healthy-again", "none, after all others: all ranks exit with 0", "finish", _DONE),
 )
-"""In the order in which they are tried."""
+"""All rows, in the order in which they are tried."""
 
 
 def chosen(words: Sequence[str]) -> tuple[PromiseRow, ...]:

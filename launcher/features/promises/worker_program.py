@@ -64,7 +64,7 @@ def ignore_signals() -> None:
 
 
 def save_at_the_end() -> None:
-    """Have SIGTERM read by `main`."""
+    """Let `main` receive SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: None)
 
 
@@ -116,7 +116,7 @@ def stop_itself() -> None:
 
 
 def print_lines() -> None:
-    """Print this rank's share of all lines, numbered, and end well."""
+    """Print this rank's share of all lines, numbered, and exit with 0."""
     data = "".join(f"line {number}\n" for number in range(int(sys.argv[2]) // WORLD)).encode()
     while data:
         data = data[os.write(1, data) :]

@@ -77,7 +77,7 @@ def read(addresses: Mapping[str, str], folders: Sequence[str]) -> list[Any]:
 
 
 def _meant(entry: str, address: str, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Return the GPU of an entry of a mask, None if that is not sure.
+    """Return the GPU of an entry of a mask, None if uncertain.
 
     Without an address, as where a sandbox hides the files of the driver in /proc, a UUID or the
     beginning of one tells, or a number among GPUs of one model, which CUDA counts as NVML does.

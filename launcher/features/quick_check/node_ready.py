@@ -46,7 +46,7 @@ TELL_AGAIN = 1.0
 """Seconds between two lines that say why a server does not answer."""
 
 STATUS_LINE = 256
-"""Bytes of an answer in which the status of HTTP has to be."""
+"""The first bytes of an answer, which must have the HTTP status."""
 
 STATUS = re.compile(rb"HTTP/1\.[0-9] ([0-9]{3})(?![^ \r\n])")
 """The relevant beginning of an HTTP answer (RFC 9112, 4)."""
@@ -83,7 +83,7 @@ class Server:
             self._finish()
 
     def on_failure(self, address: int, why: str) -> None:
-        """Tell why an address does not answer, if that is new."""
+        """Report why an address does not answer, if the reason is new."""
         self._failed.add(address)
         now = self._loop.clock()
         if self.answered or why == self._why or now - self._told < TELL_AGAIN:

@@ -1,4 +1,4 @@
-"""Finds out which files differ, once some do: asks one node of each side."""
+"""Finds the names of differing files: asks one node of each side."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FileLists:
         outliers: Sequence[Outlier],
         tell: Callable[[Mapping[str, list[str]]], None],
     ) -> None:
-        """Find out which files differ, and tell it by the first of the nodes where they do."""
+        """Find the differing files, and report them by the first of the nodes that have them."""
         from ..exec.runner_fleet_programs import FleetPrograms
 
         wanted = {outliers[0].holders[0], *(one.nodes[0] for one in outliers[:SIDES])}
@@ -84,7 +84,7 @@ class FileLists:
 
 
 def _folder(node: RunNode) -> str:
-    """Return the working folder on a node, as its facts name it."""
+    """Return the working folder on a node, according to its facts."""
     spaces = node.hello.facts.spaces if node.hello and node.hello.facts else ()
     return next((space.path for space in spaces if space.role == "work"), "/")
 

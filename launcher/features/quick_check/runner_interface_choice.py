@@ -26,7 +26,7 @@ FEW = 8
 """If no more nodes than this seem to be reached badly, all nodes try these with all addresses."""
 
 MANY_PEERS, FEW_PEERS = 64, 8
-"""Nodes that one node dials then, and if there are more such nodes."""
+"""Nodes that one node dials then, and the number if there are more such nodes."""
 
 WITHIN = "it leads back to the machine itself"
 """Why a loopback address is of no use, without a trial."""

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class CheckVerdict(NamedTuple):
-    """Everything that was found.
+    """The facts and findings about nodes.
 
     Attributes:
         answers: the answers of the nodes that were asked, by name.
-        missing: why other nodes are missing, by name.
+        missing: the reasons why other nodes are missing, by name.
         problems: why nodes cannot run a job together, as lines that begin with a node's name.
         found: the findings of the quick check.
         sync: the folder that nodes lack and --sync would copy, or "".
@@ -42,7 +42,7 @@ class CheckVerdict(NamedTuple):
 
     @property
     def causes(self) -> dict[str, str]:
-        """Why nodes could not be asked, by name."""
+        """The reasons why nodes could not be asked, by name."""
         failed = {name: one.error for name, one in self.answers.items() if one.hello is None}
         return {**self.missing, **failed}
 

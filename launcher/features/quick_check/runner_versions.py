@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .runner_findings import ComparedNode, Finding, Outlier
 
 OWN_RULE = frozenset({"torch", "nccl", "driver", "cuda_driver", "image"})
-"""Versions with a rule elsewhere."""
+"""Versions with separate rules."""
 
 SHOWN = 5
 """Packages, and files, that are named; the rest are counted."""

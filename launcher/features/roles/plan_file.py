@@ -44,7 +44,7 @@ MEANT = {
 """Keys of other programs' files, and ours for them."""
 
 OWN = ("name", *PROGRAMS, "args", "env")
-"""Keys of a role that are not options."""
+"""The other keys of a role, which are not options."""
 
 
 def read(path: str) -> list[RoleTable]:
@@ -168,7 +168,7 @@ def _settings(reader: _Reader, keys: dict[str, Any]) -> Iterator[Setting]:
 
 
 def _program(reader: _Reader, keys: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return by which key the program is named, and its words."""
+    """Return the key that names the program, and its words."""
     kinds = [kind for kind in PROGRAMS if kind in keys]
     if len(kinds) != 1:
         found = " and ".join(kinds) or "no program"

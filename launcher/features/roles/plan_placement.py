@@ -152,7 +152,7 @@ def _in_order(places: Sequence[RolePlacement]) -> list[RolePlacement]:
 
 
 class _Misplaced(Exception):
-    """A role cannot be placed: which of its options is the reason, and why."""
+    """A role cannot be placed: the option that is the reason, and an explanation."""
 
     def __init__(self, option: str, text: str) -> None:
         super().__init__(text)

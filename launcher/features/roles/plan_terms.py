@@ -29,16 +29,7 @@ READY_WORDS = "started, port:NAME, http:PATH, http:NAME/PATH, line:REGEX or file
 
 
 class Terms(NamedTuple):
-    """The fields of a `Role` apart from its job.
-
-    Attributes:
-        ends: as in `Role`.
-        after: as in `Role`.
-        ready: as in `Role`.
-        ports: as in `Role`.
-        on_failure: as in `Role`.
-        max_restarts: as in `Role`.
-    """
+    """The fields of a `RoleSpec` apart from its job."""
 
     ends: str
     after: tuple[str, ...]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 QUIET = "PYDEVD_DISABLE_FILE_VALIDATION"
-"""The variable with which pydevd does not warn of Python's frozen modules."""
+"""The variable that keeps pydevd from warning of Python's frozen modules."""
 
 
 class AdapterLine(socket.socket):
@@ -71,7 +71,7 @@ class AdapterListener:
 
 
 def pydevd() -> Any:
-    """Return the module of debugpy's that accepts connections; it can be found once that is."""
+    """Return debugpy's module that accepts connections; it exists once debugpy is loaded."""
     return import_module("pydevd")
 
 
