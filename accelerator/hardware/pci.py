@@ -74,7 +74,7 @@ def normal(address: str) -> str:
 
 
 def bridges_between(one: Function, other: Function) -> int | None:
-    """Return the number of tree steps from one to the other; None: only through the CPU."""
+    """Return the number of tree steps between two functions; None: only through the CPU."""
     pairs = zip(one.path, other.path, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return len(one.path) + len(other.path) - 2 * common if common else None

@@ -201,7 +201,7 @@ def mem_get_info(device: int = 0) -> tuple[int, int]:
 
 
 def _status() -> dict[str, int]:
-    """Return the sizes in /proc/self/status, which are in KiB, in bytes."""
+    """Return the sizes in /proc/self/status in bytes; the file has them in KiB."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         words = [line.split() for line in file if line.startswith("Vm")]
     return {name.rstrip(":"): int(number) * 1024 for name, number, _ in words}

@@ -38,7 +38,7 @@ class Distributed(Runtime):
     def set_visible_devices_envs(
         self, current_env: MutableMapping[str, str], local_accelerator_ids: Sequence[int | str]
     ) -> None:
-        """Set them in `current_env` for these devices, in this order."""
+        """Set the masks in `current_env` for these devices, in this order."""
         current_env.update(mask(self._vendor, [str(index) for index in local_accelerator_ids]))
 
     def get_compile_backend(self) -> str:

@@ -1,4 +1,4 @@
-"""The output of a job in the program: printed, put together to lines, and kept."""
+"""The output of a job in the program: printed, joined into lines, and kept."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ OPTIONS = "docs/python.md"
 """The documentation of a program's options."""
 
 FOR_SCRIPTS = ("module", "no_python", "run_path", "local_rank")
-"""Options that make no sense for a function."""
+"""Options without a meaning for a function."""
 
 SCHEDULED = "--launcher slurm: only inside a Slurm job; start the program with salloc or sbatch"
 

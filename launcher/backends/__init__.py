@@ -20,7 +20,7 @@ NO_LAUNCHER = "none"
 """The backend for `--no_ssh`."""
 
 PMI = "PMI_RANK"
-"""Set by MPICH's Hydra and Intel MPI, and by launchers that are built on Hydra."""
+"""A variable set by MPICH's Hydra and Intel MPI, and by launchers that are built on Hydra."""
 
 PMIX = "PMIX_RANK"
 """A variable set by Open MPI 5, and by MPICH if it was built with PMIx."""

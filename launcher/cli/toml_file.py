@@ -38,7 +38,7 @@ DEPTH = 64
 """Most brackets that are open at once: each costs the parser's stack some frames."""
 
 WORD = 256
-"""Most characters of a word that is not in quotes; a number of that size still has a text."""
+"""Most characters of a word that is not in quotes; Python can print a number of that size."""
 
 
 class Setting(NamedTuple):

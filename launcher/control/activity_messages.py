@@ -61,7 +61,7 @@ class Activity(NamedTuple):
         throttled: seconds for which the cgroup of the workers was denied CPU time by a quota, since
             the node launcher has started; 0.0 without one.
         ranks: the workers that run.
-        links: the links to other machines, if `NodeJob.links` asks for them.
+        links: the links to other machines, with `WatchPolicy.slow`.
     """
 
     clock: float

@@ -13,7 +13,7 @@ PATIENCE = 2.0
 
 
 def another(kind: str, name: str) -> str:
-    """Return, for the end of a message, that a running job or hold is of another version; or ""."""
+    """Return the end of a message about a job or hold of another version; "" for this version."""
     client = connect(kind, name)
     if client is None:
         return ""

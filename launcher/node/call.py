@@ -32,7 +32,7 @@ def main() -> int:
 
     Raises:
         SystemExit: the function has exited its process.
-        KeyboardInterrupt: it was interrupted.
+        KeyboardInterrupt: the function was interrupted.
     """
     payload, sink = map(int, sys.argv[1:3])
     del sys.argv[1:]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..cli.options import Options
 
 CHANGED = frozenset({"debug_file"})
-"""Options of files that others may have started: their contents are kept."""
+"""Options of files that may have other contents, which are kept."""
 
 
 def check(options: Options, inputs: Mapping[str, str]) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def choose(places: Iterable[PythonEnvironment]) -> ProjectPython:
     """Return the Python of the first place that can be used. Pure.
 
     Args:
-        places: in their order; the rest is not looked at once there is one.
+        places: the candidates in order; none after the first usable one is examined.
     """
     notes = list[str]()
     for place in places:
@@ -122,7 +122,7 @@ def places(environ: Mapping[str, str], start: str | None) -> Iterator[PythonEnvi
 def nearest(start: str, home: str) -> str:
     """Return the nearest `.venv` in a folder or above it, or "".
 
-    Nothing above the repository (the nearest folder with `.git`) or the home folder is looked at.
+    The search ends at the repository (the nearest folder with `.git`) or the home folder.
 
     Args:
         start: an absolute path, by which the nodes know the folder, even through links.
@@ -189,7 +189,7 @@ def _danger(place: PythonEnvironment) -> str:
 
 
 def _check_link(path: str) -> None:
-    """Check a path that may be a link: whose that is, has chosen where it leads."""
+    """Check a path that may be a link: its owner has chosen the target."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         status = os.stat_result([stat.S_IFLNK | 0o755, *status[1:]])

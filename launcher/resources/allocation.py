@@ -184,4 +184,4 @@ _SOURCES = (
     _Source(*_OPERATOR, "I_MPI_HYDRA_HOST_FILE", _nodefile),
     _Source(*_OPERATOR, "HYDRA_HOST_FILE", _nodefile),
 )
-"""In order of precedence: the first whose variables are set is used."""
+"""All sources, in order of precedence: the first with its variables set is used."""

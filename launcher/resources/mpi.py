@@ -31,16 +31,16 @@ OPEN_MPI = TaskVariables(
     "OMPI_COMM_WORLD_LOCAL_SIZE",
     "mpirun --map-by ppr:1:node",
 )
-"""Spectrum MPI as well."""
+"""The variables of Open MPI, and of Spectrum MPI."""
 
 MVAPICH2 = TaskVariables(
     "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "mpiexec -ppn 1"
 )
 
 HYDRA = TaskVariables("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "mpiexec -ppn 1")
-"""MPICH and Intel MPI."""
+"""The variables of MPICH and Intel MPI."""
 
 PALS = TaskVariables("PALS_RANKID", "PMI_SIZE", "PMI_LOCAL_SIZE", "mpiexec -ppn 1")
 
 LAUNCHERS = (OPEN_MPI, MVAPICH2, HYDRA, PALS)
-"""In the order in which they are tried: other launchers set Hydra's variables, too."""
+"""The launchers, in the order in which they are tried: others set Hydra's variables, too."""

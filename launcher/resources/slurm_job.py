@@ -132,7 +132,7 @@ def gpus_by_node(shown: str) -> dict[str, int]:
 
 
 def _shown(job: str) -> str:
-    """Return all that Slurm says of a job, "" without an answer."""
+    """Return Slurm's description of a job, "" without an answer."""
     import subprocess
 
     try:

@@ -1,4 +1,4 @@
-"""Read which nodes of a cluster are near each other from `scontrol show topology`. Pure.
+"""Read the groups of near nodes of a cluster from `scontrol show topology`. Pure.
 
 With Slurm's plugin topology/block a line has `BlockName=b1 BlockIndex=0 Nodes=n[01-18]`, with
 topology/tree `SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-4]`, and switches above these have

@@ -17,8 +17,8 @@ ON_FAILURE = ("job", "restart")
 """The reaction to a role's failure: the job fails, or this role alone is started again."""
 
 READY = ("started", "port", "http", "line", "file")
-"""When a role is ready: its workers run; a port accepts; a path answers 200; a line was printed; a
-file exists."""
+"""The conditions for readiness: its workers run; a port accepts; a path answers 200; a line was
+printed; a file exists."""
 
 
 class Ready(NamedTuple):

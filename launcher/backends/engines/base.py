@@ -152,7 +152,7 @@ class Engine:
         return {**step, **Engine.environ(self), **executable.own_path(), name: options}
 
     def _has_agents_in_a_job(self) -> bool:
-        """Return whether its agents are a step of a Slurm job, for which nothing else was asked."""
+        """Return whether its agents are a step of a Slurm job that need not be exclusive."""
         return "SLURM_JOB_ID" in os.environ and "SLURM_EXCLUSIVE" not in os.environ
 
     def shares(self) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HYDRA = "HYDRA build details"
-"""In the version text of every Hydra but Intel's."""
+"""Part of the version text of every Hydra but Intel's."""
 
 
 def best(addresses: Sequence[str]) -> Sequence[str]:

@@ -191,7 +191,7 @@ class EngineRun:
                 self._emit(SessionEnded(node.rank, cause))
 
     def _reason(self, line: str) -> str:
-        """Return ssh's message without a host for a line of Intel MPI's agent without a reason."""
+        """Return ssh's message about no host, for a line of Intel MPI's agent without a reason."""
         names = {node.host.name for node in self._nodes}
         said = [one for one in self._lines if UNREACHABLE.search(one) and NO_REASON not in one]
         own = [one for one in said if not names & {*re.findall(r"[\w.-]+", one)}]

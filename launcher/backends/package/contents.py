@@ -24,7 +24,7 @@ _NOT_SENT = """
 """
 
 _RUNNERS_HALF = ("command", "json_types", "plan", "runner", "words")
-"""What files of a feature begin with that only the runner needs."""
+"""Prefixes of a feature's files that only the runner needs."""
 
 LEFT_OUT = frozenset({"accelerator/training", *(f"launcher/{name}" for name in _NOT_SENT.split())})
 """Files and folders that only the runner and programs on its machine need."""

@@ -102,7 +102,7 @@ class OpenSSH:
     def start(
         self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.DialBack | None
     ) -> None:
-        """Start one client per node, each in a turn of the loop, which hears of signals."""
+        """Start one client per node, each in a turn of the loop, so that signals are handled."""
         with suppress(UsageError):  # ssh reports it itself
             self.read_config(_hosts(nodes))
         self._turns = self._turns or Turns(loop)

@@ -85,7 +85,7 @@ class Pdsh:
     def commands(
         self, nodes: Sequence[Node], dial: base.DialBack | None
     ) -> list[base.StartCommand]:
-        """Return one command for all hosts, unless two have one label."""
+        """Return one command for all hosts, or several if two hosts have equal labels."""
         groups = _told_apart(nodes)
         return [
             base.StartCommand(self.argv(one, dial), [n.host.name for n in one]) for one in groups

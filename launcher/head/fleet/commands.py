@@ -83,7 +83,7 @@ class CommandLost(NamedTuple):
     """The node is lost, or was before the command could be sent; the command is ended there.
 
     Attributes:
-        reason: why, in words.
+        reason: the reason, in words.
     """
 
     node: NodeConnection

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 MOST_NAMES = 4
-"""Names of one host that are compared: the engine's and its own (`node.engine_task`)."""
+"""Most names of one host to compare: the engine's and its own (`node.engine_task`)."""
 
 # int() accepts more: digits of all scripts, in any number.
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
 class WrongNode(Exception):
-    """The engine has started a task on another host than the plan intends."""
+    """The engine has started a task on a host other than the planned one."""
 
 
 def place(identity: str, nodes: Sequence[Node]) -> Node | None:

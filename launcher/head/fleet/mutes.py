@@ -74,7 +74,7 @@ class MuteNodes:
             self._log(line)
 
     def _printed(self, node: NodeConnection) -> str:
-        """Return the output so far, which is not a sign, in words."""
+        """Return the output so far, in words; it is not a sign."""
         own, engine = node.starting.said.strip(), self._engine().strip()
         text = own or engine
         shown = one_line(text if len(text) <= SHOWN else f"...{text[-SHOWN:]}")

@@ -45,7 +45,7 @@ ORDER = (
     lambda name: not name.startswith(("docker", "lo", "virbr")),
     lambda name: name.startswith("docker"),
 )
-"""Tests of names: NCCL uses the interfaces that pass the first test that any passes."""
+"""Tests of names, in order: NCCL uses the interfaces that pass the first test passed by any."""
 
 RDMA = "/sys/class/infiniband"
 NCCL_FILE = "/etc/nccl.conf"
@@ -103,7 +103,7 @@ def own_address() -> str:
 
 
 def _is_in_file(name: str) -> bool:
-    """Return whether /etc/hosts, which is read before any service is asked, has this name."""
+    """Return whether /etc/hosts, which is read before any service, has this name."""
     orders = [line.split() for line in lines_of("/etc/nsswitch.conf")]
     first = next((words[1] for words in orders if words[:1] == ["hosts:"] and words[1:]), "files")
     rows = (line.partition("#")[0].split() for line in lines_of("/etc/hosts"))

@@ -200,7 +200,7 @@ class RunningCommand:
         self._outcome = NOT_FOUND if missing else NOT_STARTED, why
 
     def on_reaped(self) -> None:
-        """Handle the end of its supervisor, whose pid until now was counted apart from runs."""
+        """Handle the end of its supervisor, whose pid belonged to no run."""
         while self._line.fileno() >= 0:
             self._hear()
         self._end = self._outcome
