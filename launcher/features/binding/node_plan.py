@@ -46,7 +46,7 @@ class BindingPlan(NamedTuple):
     """The binding of all workers of a node.
 
     Attributes:
-        bindings: by local rank; empty if nothing is bound.
+        bindings: the share of each worker, by local rank; empty if nothing is bound.
         notes: lines about anything unexpected.
     """
 

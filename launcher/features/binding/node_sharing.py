@@ -87,8 +87,7 @@ def _best(
 ) -> tuple[int, int] | None:
     """Return the fewest nodes that shares from here on touch, and this share's size, or None.
 
-    It is None if neither size is possible. The larger size is tried first, so that among equals it
-    goes to the lower rank.
+    None means that neither size is possible. In a tie the larger size goes to the lower rank.
     """
     options = [
         (touched[start + size] + 1 + order[start + size - 1] - order[start], size)

@@ -33,7 +33,7 @@ class Core(NamedTuple):
         node: the id of the NUMA node.
         package: the id of the socket.
         cache: the group of cores that share the last cache, within the node: the lowest cpu that
-            shares a cache of level 3 (or 4). Without one, the same for level 2 if several cores
+            shares a cache of level 3 (or 4). Without one, likewise for level 2 if several cores
             share it, else one group for all cores of the node.
         kind: 0 for the fastest cores of a machine that has several kinds, 1 and more for slower
             cores.

@@ -1,7 +1,7 @@
 """The host half: a program that checks a container's host, and becomes the client of its runtime.
 
-The backend starts it in place of the node launcher. No process of it remains: the client takes its
-place, and with it the standard streams, which are the control line.
+The backend starts it in place of the node launcher. No process remains: the client takes its place,
+and the standard streams, which are the control line.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _file(spec: ContainerSpec) -> Resolved:
 
 
 def _pulled(spec: ContainerSpec, path: str) -> dict[str, object]:
-    """Pull an image, with a line about it; return the runtime's description of it."""
+    """Pull an image, after a line for the user; return the runtime's description."""
     sys.stderr.write(f"pulling {spec.image} with {spec.runtime}\n")
     sys.stderr.flush()
     done = subprocess.run(

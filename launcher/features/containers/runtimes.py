@@ -239,7 +239,7 @@ class Runtime(NamedTuple):
 
     Attributes:
         command: makes the command line of its client; None if the engine starts containers.
-        image: what is named, in words.
+        image: the kind of image that it takes, in words.
         mounts: whether folders can be mounted.
         separators: characters that cannot be part of the path of a mount.
         has_images: whether images have ids, and can be pulled.

@@ -478,7 +478,7 @@ def prune(parent: str, now: float) -> None:
 
     Args:
         parent: the root.
-        now: in seconds since 1970.
+        now: the time, in seconds since 1970.
     """
     for one in surplus(find(parent), now):
         remove(one.path)

@@ -35,7 +35,7 @@ class Victim(NamedTuple):
     """A process that the kernel ended for lack of memory.
 
     Attributes:
-        pid: in the kernel's own numbers.
+        pid: the pid in the kernel's own numbering.
         size: bytes of memory that it had.
         group: the cgroup whose limit was reached, or "".
         limit: that limit in bytes; 0 if unknown.

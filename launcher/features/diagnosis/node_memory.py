@@ -20,8 +20,8 @@ class Kills(NamedTuple):
     """Counters of such ends.
 
     Attributes:
-        machine: since boot, on the whole machine.
-        cgroups: in each cgroup of this process, from the innermost outwards, by its folder.
+        machine: the count of the whole machine since boot.
+        cgroups: the count of each cgroup of this process, by folder, from the innermost outwards.
     """
 
     machine: int

@@ -34,7 +34,7 @@ RAY_MEMORY_LINE = Row(
     "Ray killed workers because the node was short of memory",
     LESS,
 )
-"""Reported by Ray, in many lines."""
+"""A report by Ray, in many lines."""
 
 SHARED_MEMORY_LINE = Row(
     "shm-full",
@@ -45,7 +45,7 @@ SHARED_MEMORY_LINE = Row(
     SHARED,
     finds="shm",
 )
-"""Reported by data loaders, also before an exception that does not repeat it."""
+"""A report by data loaders, also before an exception that does not repeat it."""
 
 SHARED_MEMORY_ROWS = (
     Row(

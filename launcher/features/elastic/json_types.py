@@ -31,8 +31,8 @@ class ElasticPlan(TypedDict):
     Attributes:
         version: version of the block `elasticity`.
         valid: world sizes of the plan, in ranks, ascending; with version 0.2 it may be empty.
-        shares: how the ranks divide a batch, one entry for each world size in `valid`, or for the
-            one of --world_size.
+        shares: the division of a batch among the ranks, one entry for each world size in `valid`,
+            or for the one of --world_size.
     """
 
     version: Annotated[str, one_of(SCHEMAS.values())]

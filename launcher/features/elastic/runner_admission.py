@@ -131,7 +131,7 @@ class Membership:
 
 
 PAUSES = Pauses(first=5.0, longest=30.0)
-"""Between two attempts on a node."""
+"""Pauses between two attempts on a node."""
 
 SPARES = 4
 """Nodes that are accepted beyond the most that a round may have, of hosts that are added."""

@@ -89,7 +89,7 @@ class RunNodes:
         """Describe nodes of a run, to which more may be added.
 
         Args:
-            nodes: by their number.
+            nodes: the nodes by number.
             batches: the elastic batch plan that the number of workers must fit, or None.
             master: knows where nodes may be reached.
             health: knows which have passed the checks before a round.

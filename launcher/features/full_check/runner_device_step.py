@@ -32,7 +32,7 @@ LONGEST = {"cpu": 20.0, "memory": 20.0, "disk": 60.0, "device": 120.0}
 """Each test, in their order, and the seconds after which a node has not answered."""
 
 TIMES = 4
-"""How many times a suspicious value must be low."""
+"""The number of times that a suspicious value must be low."""
 
 MOST = 8
 """Turns in which suspicious nodes are measured again; if there are more, several share one."""

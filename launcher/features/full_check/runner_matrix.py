@@ -31,7 +31,7 @@ class Matrix(NamedTuple):
     Attributes:
         title: the quantity, with its unit.
         names: the nodes, in order.
-        values: by node and other node; unmeasured values are missing.
+        values: the values by node and other node; unmeasured values are missing.
         low: whether low values are good.
     """
 

@@ -34,7 +34,7 @@ GROUP = 4
 """Nodes among which something is measured again: all links between them, one at a time."""
 
 TRIES = 4
-"""How many times slightly bad values are measured again."""
+"""The number of times that slightly bad values are measured again."""
 
 MOST = 8
 """Suspects that are measured again, so that the check ends in time."""

@@ -21,8 +21,8 @@ def rounds(names: Sequence[str]) -> list[list[Pair]]:
 
     The first node of a pair is the one that comes first in `names`.
 
-    The rounds are those of a tournament: one player stays, the others go round (the circle method).
-        With more than `ALL` nodes, only `SOME` rounds are taken, spread evenly.
+    As in a tournament, one player stays and the others go round (the circle method). With more than
+        `ALL` nodes, only `SOME` rounds are taken, spread evenly.
     """
     players: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     turns = len(players) - 1 if len(names) > 1 else 0

@@ -33,7 +33,7 @@ class StepRequest(NamedTuple):
 
     Attributes:
         do: the request, a key of the program's table.
-        requests: for each node its request, a `NamedTuple` of the shape in that table.
+        requests: the request of each node, a `NamedTuple` of the shape in that table.
         reply: the shape of the replies, as `control/messages.unpack` takes it.
         seconds: until a node that has not answered has failed.
         doing: the current action, for the line of progress, such as "round 2 of 3".

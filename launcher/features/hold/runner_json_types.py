@@ -51,7 +51,7 @@ class HoldJson(TypedDict):
         version: the version of its dsrun-hold.
         since: the time of its start, in seconds since 1970.
         state: the phase of the hold.
-        launcher: how its nodes were started, as for --launcher.
+        launcher: the launcher of its nodes, as for --launcher.
         hosts: its hosts.
         runs: the jobs that run on it, or wait for it.
         last: its own newest message.

@@ -36,7 +36,7 @@ class Survey:
     """Surveys the nodes of a plan, with all checks of a start.
 
     Attributes:
-        facts: by host name; set when the survey ends without an error.
+        facts: the facts by host name; set when the survey ends without an error.
     """
 
     def __init__(

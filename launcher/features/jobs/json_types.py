@@ -189,7 +189,7 @@ class EndedJobJson(TypedDict):
         machine: the machine of its dsrun, or of the hold that ran it.
         program: the script and its arguments, as a shell reads them.
         workdir: the folder of its workers.
-        launcher: how its nodes were started, as for --launcher.
+        launcher: the launcher of its nodes, as for --launcher.
         hold: the hold that ran it, or "".
         last: the newest line of output, with its rank before it.
         damage: its unreadable files, and the reasons; "" if all are readable.

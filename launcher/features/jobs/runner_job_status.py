@@ -73,7 +73,7 @@ class JobStatus(NamedTuple):
         restarts: the number of restarts after a failure.
         world_size: the number of ranks, 0 while it is not known.
         running: the number of running ranks.
-        nodes: in the order of their ranks.
+        nodes: the nodes in the order of their ranks.
         ranks: all ranks, or () if not requested.
         last: the newest line of output.
         last_rank: the rank that has written it, or None.

@@ -189,7 +189,7 @@ class LocalServer:
         Args:
             loop: runs the verbs.
             line: made by `control/local.listener` or, connected, by socketpair(2); taken over.
-            verbs: by the name that a request gives as `do`.
+            verbs: the verbs by the name that a request gives as `do`.
             log: prints a message, given its text and level.
         """
         self._log = log

@@ -45,8 +45,8 @@ class RunHistory:
         tail: the newest output.
         round: the newest round; 0 before the first.
         restarts: the number of restarts after a failure.
-        exits: by rank of this round: (exit code, whether the rank was being stopped).
-        idle: by rank, seconds without work, if nodes report that (RanksActive).
+        exits: (exit code, whether the rank was being stopped) by rank of this round.
+        idle: seconds without work by rank, if nodes report that (`RanksActive`).
         followers: called with rank, host, stream and bytes of all output.
         clock: the loop's clock.
         past: the newest events except output, each with its time on the clock.
@@ -101,7 +101,7 @@ class JobSocket:
         """Start to listen; on failure, log that and continue without a socket.
 
         Args:
-            loop: of the job.
+            loop: the loop of the job.
             job_id: its id.
             verbs: answer requests, each by its name.
             log: prints a message, given its text and level.

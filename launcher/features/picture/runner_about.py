@@ -17,7 +17,7 @@ _LOGIN = re.compile(r"(://[^/@\s:]{0,64}:)[^/@\s]+@")
 
 
 class PictureHead(NamedTuple):
-    """A job.
+    """The description of a job.
 
     Attributes:
         command: script and arguments, as a shell reads them; for several roles, with their names,

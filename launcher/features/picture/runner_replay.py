@@ -20,7 +20,7 @@ class Past(NamedTuple):
 
     Attributes:
         at: seconds from the start of the job.
-        role: whose event it is, "" in a job of one program.
+        role: the role of the event, "" in a job of one program.
     """
 
     at: float
@@ -46,8 +46,8 @@ def replay(
 
     Args:
         happened: the events, in order.
-        seconds: how long the job has lasted so far.
-        roles: how the clean end of each role counts, by its name; none for one program.
+        seconds: the duration of the job so far.
+        roles: the effect of each role's clean end, by its name; empty for one program.
         tails: the newest output, as far as that is not among what has happened.
     """
     now = [0.0]

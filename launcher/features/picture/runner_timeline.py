@@ -118,7 +118,7 @@ class Timeline:
         spans: the lives of workers that have ended.
         marks: the events, by kind.
         findings: the warnings of the quick check.
-        began: when the job began, on the loop's clock.
+        began: the start of the job, on the loop's clock.
         keep: bytes of its newest output that are kept of each rank.
     """
 

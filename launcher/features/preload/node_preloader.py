@@ -330,10 +330,10 @@ class Preloader:
             pipe.close()
 
     def _report_gone(self) -> None:
-        """Make the call for the end of the forks, and of the process if that is being ended.
+        """Call `gone` if all forks have ended, and the process if it is being ended.
 
-        A child without a command line is about to end, or has ended and is not reaped yet. It may
-        be a fork whose pid was never known. It may also be about to execute a program.
+        A child without a command line may be about to end, or not reaped yet: it may be a fork
+        whose pid was never known. It may also be about to execute a program.
         """
         if self._gone is None:
             return

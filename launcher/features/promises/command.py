@@ -166,6 +166,6 @@ class Shown:
 
 
 def _per_node(job: JobSpec) -> int:
-    """Return how many stand-ins there are on each node: no more than it has slots."""
+    """Return the number of stand-ins on each node, which has at least as many slots."""
     known = [len(node.host.slots) for node in job.plan.nodes if node.host.slots is not None]
     return min([PER_NODE, *known])

@@ -28,7 +28,7 @@ LINES = 100_000
 """Lines that all ranks together print."""
 
 KILLED = 137
-"""The code of a command that SIGKILL has ended, as a shell has it."""
+"""A shell's exit code for a command that SIGKILL has ended."""
 
 ACT = "SIGUSR1"
 """A strike: dsrun passes this signal to the stand-ins, which then do what the row says."""
@@ -70,7 +70,7 @@ class PromiseRow(NamedTuple):
         promise: the required observations.
         options: the options of its job.
         strikes: the faults inflicted on the job once all stand-ins are up.
-        beside: whether another job with the same program runs meanwhile, which must go on.
+        beside: whether another job with this program runs meanwhile, and must continue.
         lines: whether each rank prints numbered lines, which must all arrive, in order.
     """
 

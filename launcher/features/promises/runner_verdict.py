@@ -54,8 +54,8 @@ class Seen(NamedTuple):
 
     Attributes:
         code: dsrun's exit code as Popen has it; None if it did not end in time.
-        seconds: from the fault until dsrun had ended.
-        clean: from the fault until every node had nothing left; None if one had.
+        seconds: the time from the fault to the end of dsrun.
+        clean: the time from the fault until no node had anything left; None if one had.
         report: dsrun's report; {} if it wrote none.
         messages: dsrun's standard error.
         output: the lines that the ranks printed.
@@ -90,7 +90,7 @@ class RowResult(NamedTuple):
         row: the row.
         state: whether the promise was kept.
         why: the breach of the promise, or the reason for skipping the row.
-        code: the exit code, as a shell has it; None if there is none.
+        code: the exit code in the form of a shell; None without one.
         line: the line of dsrun's report about the cause; "" if none was asked for, or found.
         ended: seconds from the fault until dsrun had ended; None if it did not.
         clean: seconds from the fault until nothing was left; None if something was.
@@ -179,7 +179,7 @@ def _wanted(promise: Promise, seen: Seen) -> str:
 
 
 def _named(promise: Promise, seen: Seen) -> str:
-    """Return the first message that has the promised line, "" if there is none."""
+    """Return the first message with the promised line, or ""."""
     if not promise.line:
         return ""
     parts = _wanted(promise, seen).split("...")

@@ -69,7 +69,7 @@ def save_at_the_end() -> None:
 
 
 def start_children() -> None:
-    """Start a child, one in a session of its own, and a daemon; they ignore SIGTERM."""
+    """Start a child, one in a separate session, and a daemon; they ignore SIGTERM."""
     ready, up = os.pipe()
     for kind in ("child", "session", "daemon"):
         if os.fork() == 0:
@@ -111,7 +111,7 @@ def segfault() -> None:
 
 
 def stop_itself() -> None:
-    """Do nothing more, as a rank that a debugger or a user has stopped."""
+    """Do nothing more, like a rank that a debugger or a user has stopped."""
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

@@ -49,7 +49,7 @@ class HostQuestion:
     """Asks some nodes at once.
 
     Attributes:
-        answers: by the names of the nodes, once it is over.
+        answers: the answers by node, once all have answered or failed.
     """
 
     def __init__(self, programs: NodePrograms, on_over: Callable[[], None]) -> None:

@@ -27,7 +27,7 @@ class ComparedNode(NamedTuple):
         workers: the number of workers there, 0 if unknown.
         slots: the devices that they use; None for all.
         accelerator: the kind of its devices, "" if unknown.
-        ahead: how many seconds its wall clock is ahead of this machine's, at least and at most;
+        ahead: the seconds that its wall clock is ahead of this machine's, at least and at most;
             None if unknown.
         needs_torch: whether its workers will probably import torch.
     """

@@ -29,7 +29,7 @@ MANY_PEERS, FEW_PEERS = 64, 8
 """Nodes that one node dials then, and the number if there are more such nodes."""
 
 WITHIN = "it leads back to the machine itself"
-"""Why a loopback address is of no use, without a trial."""
+"""The reason why a loopback address is of no use, without a trial."""
 
 
 class AddressTrial(NamedTuple):

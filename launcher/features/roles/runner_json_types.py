@@ -16,7 +16,7 @@ class RoleEnd(TypedDict):
     """The end of one role.
 
     Attributes:
-        ends: how its clean end counts: the job is over (job); the job does not end without it
+        ends: the effect of its clean end: the job is over (job); the job does not end without it
             (wait); a failure (never).
         state: its last state.
         started: whether any of its workers has been started.
@@ -38,16 +38,16 @@ class RolesEnded(TypedDict):
         job_id: id of the job.
         exit_code: exit code of dsrun.
         seconds: duration of the job in seconds.
-        cause: what ended the job, as in the report on the role that did, or: a role that broke a
-            rule of the job, or ended when it should not (role).
+        cause: the reason for the end, as in the report on the role that ended the job, or: a role
+            broke a rule of the job, or ended when it should not (role).
         role: the role that ended the job before its time, or None.
-        sentence: what has happened; "" if there is nothing to say.
+        sentence: the outcome; "" if there is nothing to say.
         first_failure: the failure of that role that came first in time; None if none failed.
-        verdict: why that role has failed; None if none has.
+        verdict: the reason why that role has failed; None if none has.
         signal: number of the signal that stopped dsrun, or None.
         left: processes that could not be stopped, as text for the user.
         unseen: processes that may still run on lost nodes, as text for the user.
-        roles: how each role has ended, by its name.
+        roles: the end of each role, by its name.
     """
 
     job_id: str

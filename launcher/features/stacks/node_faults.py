@@ -76,7 +76,7 @@ def read(members: Iterable[Member], until: float) -> dict[int, tuple[ThreadStack
 
 
 def _turns(pid: int) -> Turns:
-    """Return how often each thread of a process stopped running; {} if one runs now."""
+    """Return the number of times that each thread of a process stopped; {} if one runs now."""
     turns: dict[str, tuple[str | None, ...]] = {}
     with suppress(OSError, ValueError, KeyError):  # one has ended, or the process
         for task in system.listdir(f"/proc/{pid}/task"):

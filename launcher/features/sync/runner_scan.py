@@ -51,7 +51,7 @@ class Scan(NamedTuple):
     """The files to sync, and those left out.
 
     Attributes:
-        items: in the order of their paths.
+        items: the files, folders and links, in the order of their paths.
         skipped: files that cannot be synced, in words.
         outside: links that point out of the folder.
     """

@@ -181,7 +181,7 @@ def report_text(
 
     Args:
         path: the path of the file.
-        ending: how the job ended.
+        ending: the ending of the job.
         clock: the clock of the loop.
         draw: the function from `painter`; None for a run that was refused.
         spec: such a job; None if unknown.

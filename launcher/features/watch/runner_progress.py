@@ -92,7 +92,7 @@ class Progress:
 
 
 def newest(pattern: str) -> int:
-    """Return the newest change of a file that matches, in nanoseconds; 0 if there is none."""
+    """Return the newest change of a file that matches, in nanoseconds; 0 without one."""
     times = [0]
     for path in glob.iglob(pattern, recursive=True):
         with suppress(OSError):

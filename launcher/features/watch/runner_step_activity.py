@@ -65,12 +65,12 @@ class LinkSpan(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The time between two looks at all nodes, in which the job made steps.
+    """The time between two reports of all nodes, in which the job made steps.
 
     Attributes:
         seconds: the duration on the runner's clock.
-        throttled: of each host, the share of the time for which its CPU quota stopped threads,
-            summed over CPUs.
+        throttled: by host, the share of the time for which its CPU quota stopped threads, summed
+            over CPUs.
     """
 
     steps: int
