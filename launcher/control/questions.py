@@ -40,7 +40,7 @@ class ReplyMessage(NamedTuple):
         name: the name of the question's row.
         body: the fields of the answer's type.
         more: seconds that the node still needs, if this says only that: the answer follows.
-        failed: why there is no answer, as a fault of dsrun there has prevented it; else "".
+        failed: the fault of dsrun there that has prevented an answer; else "".
     """
 
     number: Id

@@ -92,7 +92,7 @@ class JobVerb(NamedTuple):
     """One verb of dsrun-job.
 
     Attributes:
-        name: of the function for the run of a job of one program, or of one role.
+        name: name of the function for the run of a job of one program, or of one role.
         rule: the roles that it asks.
         of_roles: name of the function for all roles together, unless the rule is `ONE`.
     """

@@ -119,8 +119,8 @@ class NodeQuestions:
         Args:
             send: sends a frame.
             context: the context of the questions.
-            table: of each question by name, where its row is, and the `NodeAnswers` that answers
-                it, or a function for `AnswersAtOnce`: each as "module:name".
+            table: by the name of a question, its row, and the `NodeAnswers` or the function for
+                `AnswersAtOnce` that answers it: each as "module:name".
         """
         self._send, self._context, self._table = send, context, table
         self._known: dict[str, tuple[type[Any], NodeAnswers]] = {}

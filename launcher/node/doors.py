@@ -22,7 +22,7 @@ class NodeDoor(NamedTuple):
     """One feature of a job on its nodes.
 
     Attributes:
-        name: of a function: its module below `features/`, and its own name.
+        name: the module, relative to `features/`, and the name of a function.
         applies: returns whether a job has the feature.
     """
 

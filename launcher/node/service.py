@@ -117,7 +117,7 @@ class ServiceDoor(NamedTuple):
     """One service of a run, as a row of `node.doors`.
 
     Attributes:
-        name: of a subclass of `NodeService`: its module, relative to `features/`, and its own name.
+        name: the module, relative to `features/`, and the name of a subclass of `NodeService`.
         time: the time at which it is opened, if it applies.
         applies: returns whether a job has it.
         frame: the kind of frames that it receives, if any; the first one opens it in any job.

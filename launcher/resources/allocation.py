@@ -31,7 +31,7 @@ class Allocation(NamedTuple):
 
     Attributes:
         scheduler: slurm, pbs, lsf, sge, cobalt or mpi-operator.
-        hosts: in the scheduler's order.
+        hosts: the hosts in the scheduler's order.
         words: text for the user: the job, the variable, the number of nodes, the slots' source.
         groups: host names by component of a heterogeneous Slurm job; otherwise one group.
         notes: lines about variables that contradict the job.

@@ -25,7 +25,7 @@ def by_blocks(hosts: Iterable[Host], names: Sequence[str] = (), segment: int = 0
     """Return hosts with each block's hosts in a row, and whole segments before the other nodes.
 
     Args:
-        hosts: in the order that they keep within their blocks.
+        hosts: the hosts in the order that they keep within their blocks.
         names: the blocks in their order; other blocks follow in the order of their first hosts.
         segment: the number of nodes of a segment, 0 for none.
     """

@@ -40,7 +40,7 @@ class Component(NamedTuple):
     """The hosts of a job, or of one component of a heterogeneous job.
 
     Attributes:
-        hosts: with their slots.
+        hosts: the hosts with their slots.
         note: the source of the slots, for the user.
     """
 

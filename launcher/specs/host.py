@@ -33,7 +33,7 @@ class Host(NamedTuple):
         user: the user to log in as; None for ssh's own choice.
         port: the port of sshd; None for ssh's own choice.
         where: the place that names the host, such as `hosts:7`, for messages.
-        times: how many times the host is listed; its slots are the sum of all entries.
+        times: the number of entries for the host, whose slots are added.
         block: the part of the network that the host is in; "" if unknown.
     """
 

@@ -42,7 +42,7 @@ class JobSpec(NamedTuple):
         workdir: the workers' folder, as an absolute path.
         travel: the variables that go to the nodes.
         workers: the start of workers.
-        backend: how node launchers are started; `settings` adds values that follow from other
+        backend: the start of node launchers; `settings` adds values that follow from other
             policies.
         binding: the binding of workers to cores.
         core_lists: (host, cpus) of hosts that have their own core list.

@@ -19,7 +19,7 @@ class Rendezvous(NamedTuple):
         most: the largest number of nodes in a round.
         conf: settings of the backend, by name.
         local_addr: this node's address for the other nodes; "" to let torch detect it.
-        restarts: how many times the workers may be restarted after a failure.
+        restarts: the maximum number of restarts after failures.
         interval: seconds between the agent's checks of its workers.
     """
 

@@ -68,7 +68,7 @@ class RolesSpec(NamedTuple):
     Attributes:
         job: all nodes with all their slots, and the settings to reach them, as a job that is never
             started; the job id and the output policy are the whole job's.
-        roles: in the order of the file or the command line.
+        roles: all roles, in the order of the file or the command line.
     """
 
     job: JobSpec

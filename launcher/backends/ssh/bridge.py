@@ -30,7 +30,7 @@ class Bridge:
 
     Attributes:
         fd, write_fd: the loop's end, as two descriptors of one socket.
-        stream: on these.
+        stream: the stream on these.
     """
 
     def __init__(

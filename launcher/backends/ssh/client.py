@@ -68,7 +68,7 @@ class SshSessions:
         """Return the channel of a session that runs `command`.
 
         Raises:
-            SessionFailed: with the cause in words.
+            SessionFailed: the session failed; the text is the cause.
         """
         tries = Retries(time.monotonic)
         while True:

@@ -36,7 +36,7 @@ class CommandSpec(NamedTuple):
     Attributes:
         program: a program of dsrun (`node.programs`), which gets `argv` as arguments; "" for a
             program of the node.
-        env: variables in addition to those of each node.
+        env: variables in addition to the node's own.
         workdir: the folder it runs in, "" for the user's home there.
         stdin: whether it is fed; else its standard input is /dev/null.
         seconds: the time limit, 0 for none.

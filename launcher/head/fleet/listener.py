@@ -71,7 +71,7 @@ class Listener:
 
         Args:
             loop: the event loop.
-            context: with the certificate.
+            context: the TLS context, with the certificate.
             addresses: addresses of this machine; "" for all.
             port: the port on every address, 0 for a free one.
             verifier: authenticates callers, and takes over their connections.

@@ -141,8 +141,8 @@ class StartedJobJson(TypedDict):
         world_size: number of workers; in an elastic job, of the last round.
         hosts: names of the hosts, in the order of node ranks.
         pythons: the workers' Python on each node that took part; empty for --no_python.
-        cause: what ended the job: nothing (none), a failed worker, a lost node, a signal to dsrun,
-            a closed standard output, or dsrun because the job hung or broke a rule (no progress).
+        cause: the reason for the end: nothing (none), a failed worker, a lost node, a signal to
+            dsrun, a closed standard output, or a hang or a broken rule (no progress).
         first_failure: the failure that came first in time; None if no worker failed.
         failures: all workers that failed by themselves, in the order of time.
         lost: the nodes that were lost, in the order in which this was noticed; without a host, why

@@ -96,7 +96,7 @@ class Round(NamedTuple):
 
     Attributes:
         number: the round, counted from 1.
-        restarts: how often workers were restarted after a failure.
+        restarts: the number of restarts after failures.
         hosts: the hosts of the round; under torch's rendezvous, only this runner's.
         role: as in `Started`.
     """

@@ -127,7 +127,7 @@ class RunNode:
         asked: the time of sending JOB, on the loop's clock.
         passed_at: the time of last passing the gates of `GateStage.NODE`, on the loop's clock; None
             if the node must pass them again.
-        ahead: how many seconds the node's wall clock is ahead of this machine's, at least and at
+        ahead: the seconds that the node's wall clock is ahead of this machine's, at least and at
             most; None if unknown.
         begun: whether the present node launcher has been sent START.
         cleaned_up: whether the guard has reported that no process is left.

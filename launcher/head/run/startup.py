@@ -100,9 +100,9 @@ class StartLimits(NamedTuple):
     """The limits of a start; times in seconds.
 
     Attributes:
-        connect: how long to wait for the other nodes once one has failed.
-        start: how long to wait for all nodes.
-        sign: how long to wait for the first sign of a node launcher.
+        connect: the wait for the other nodes once one has failed.
+        start: the wait for all nodes.
+        sign: the wait for the first sign of a node launcher.
         least: the smallest number of nodes to start with; None if all are needed.
         batches: the elastic batch plan that the number of workers must fit, if any.
         rounds: whether the job is elastic, so that each round has its own port.
