@@ -110,7 +110,7 @@ def intact(base: str, digest: str) -> str:
 
 
 def is_whole(folder: str) -> bool:
-    """Return whether the files of a copy have their sizes and times."""
+    """Return whether the files of a copy have the recorded sizes and times."""
     import json
 
     try:

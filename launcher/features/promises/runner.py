@@ -78,7 +78,7 @@ class Looks:
         """Start the program; `causes` returns the known reasons for lost nodes.
 
         Raises:
-            NodeError: it cannot run on a node.
+            NodeError: the program cannot run on a node.
         """
         self._hosts, self._wait = list(programs.names), wait
         self._answers: dict[str, list[str]] = {}

@@ -219,7 +219,7 @@ def received(before: RankView, now: RankView) -> int:
 
 
 def _hears(before: RankView, now: RankView) -> bool:
-    """Return whether gloo has certainly exchanged data with other ranks since."""
+    """Return whether gloo has certainly exchanged data with other ranks between two views."""
     return quiet(now) < quiet(before) < inf
 
 
