@@ -159,7 +159,7 @@ def memory_rule(topology: Topology, nodes: Collection[int], requested: str) -> M
 
 
 def _fast(topology: Topology, nodes: Collection[int]) -> set[int]:
-    """Return the nodes with faster memory than these nodes' own; none if a node lacks one."""
+    """Return the nodes with faster memory than these nodes' own; none unless each has one."""
     parts = [topology.fast_memory.get(node, ()) for node in nodes]
     return set().union(*parts) if all(parts) else set()
 

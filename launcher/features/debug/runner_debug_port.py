@@ -75,7 +75,7 @@ class DebugPort:
 
 
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-"""A socket for IPv6 may be connected to an address of IPv4."""
+"""Files with connections: an IPv6 socket may be connected to an IPv4 address."""
 
 ESTABLISHED = "01"
 """State of a connection (tcp_states.h)."""

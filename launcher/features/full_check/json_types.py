@@ -109,7 +109,7 @@ class MeasuredLink(TypedDict):
         out_free: bytes per second to the other node without the time in which an end had no core to
             run on.
         back: the fastest stream from it, in bytes per second.
-        back_free: the same as `out_free` from the other node, in bytes per second.
+        back_free: `out_free` in the other direction, in bytes per second.
         sent: segments that the node has sent, with those sent again.
         resent: segments that it has sent again.
         back_sent: segments that the other node has sent, with those sent again.
@@ -149,8 +149,8 @@ class Value(TypedDict):
     """The result of one test of a node.
 
     Attributes:
-        node: where.
-        test: which test.
+        node: the node.
+        test: the test.
         part: the measured part: cores, work, temp, or a device.
         value: the result, in its unit: the higher, the better.
         unit: the unit of the value.
@@ -179,8 +179,8 @@ class AllReduce(TypedDict):
     Attributes:
         nodes: the nodes of the group.
         latency_s: the shortest small all-reduce in seconds.
-        bandwidth_bytes_per_s: of the fastest large one, in bytes per second.
-        wrong: how many elements of the sum were wrong.
+        bandwidth_bytes_per_s: the fastest large all-reduce, in bytes per second.
+        wrong: the number of wrong elements of the sum.
     """
 
     nodes: list[str]

@@ -73,7 +73,7 @@ class StepResult(NamedTuple):
 
     Attributes:
         faults: the faults, the worst first.
-        measured: all values in JSON, one of `runner_json_types.MeasuredValues`; numbers are in the
+        measured: all values in JSON, one of `json_types.MeasuredValues`; numbers are in the
             units that their names end with.
         notes: lines about values that could not be measured, and why.
     """

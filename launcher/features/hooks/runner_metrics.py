@@ -206,16 +206,17 @@ class Counts:
     """Observes a run.
 
     Attributes:
-        rounds: how many have begun; 1 for a job without rounds that has started.
-        restarts: how often workers were restarted after a failure.
+        rounds: the number of rounds begun; 1 for a started job without rounds.
+        restarts: the number of restarts after failures.
         lost: nodes that were lost.
         printed: bytes of output by (rank, stream).
         hosts: the host of each rank when it last printed.
-        newest: when each rank has printed last, on the loop's clock.
-        ended: how many ranks of this round have ended, by how: `ended`, `failed` or `stopped`.
-        idle: for how many seconds each rank has done nothing, by (rank, host).
-        alarms: how often something wrong was found, by kind.
-        wrong: the kinds of what is wrong now.
+        newest: the time of each rank's last output, on the loop's clock.
+        ended: the number of ranks that have ended in this round, by kind: `ended`, `failed`,
+            `stopped`.
+        idle: seconds for which a rank has done nothing, by (rank, host).
+        alarms: the number of findings, by kind.
+        wrong: the kinds of present findings.
         code: the exit code of the job, None while it runs.
     """
 

@@ -54,7 +54,7 @@ SECONDS = 2.0
 """Seconds for the devices to answer."""
 
 DRIVER = "/dev/nvidiactl"
-"""Without this file there is nothing to ask."""
+"""The file without which there is no driver to ask."""
 
 
 def read(folders: Sequence[str] = ()) -> Devices:

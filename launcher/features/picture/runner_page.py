@@ -180,8 +180,8 @@ class Headline(NamedTuple):
     """The lines above a picture.
 
     Attributes:
-        title: how the job does or has ended, in one line.
-        lines: when that was, and why, as far as the box does not say it.
+        title: the state or the end of the job, in one line.
+        lines: its time and reason, as far as the box does not tell these.
         box: the rest of the report in words.
     """
 

@@ -1,6 +1,6 @@
 """The visible devices as NVIDIA's driver describes them, asked by a forked child.
 
-A device that does not answer would block the process that asks (compare `jobs/node_device_usage`).
+A device that does not answer would block the process that asks (compare `jobs/node_usage`).
 Without NVML the driver's files in /proc still have the names.
 """
 
