@@ -81,6 +81,13 @@ def test_the_tables_of_dsrun_are_followed() -> None:
         assert entry in {module for _, module in imports_by_name(table, modules)}
 
 
+OF_FEATURES = {
+    "head.job.control -> features.jobs.runner_socket",
+    "node.run.run -> features.preload.node_preloader",
+}
+"""Types of features that the core names."""
+
+
 def contracts() -> dict[str, dict[str, Any]]:
     """The contracts about the order of folders, by the package that has them."""
     text = (CHECKOUT / "pyproject.toml").read_text()
@@ -108,4 +115,7 @@ def test_types_come_from_below_too() -> None:
     found = {
         package: {*rising(graph, package, contract)} for package, contract in contracts().items()
     }
+    reached = contracts()["dsrun.launcher"]["ignore_imports"]
+    found["dsrun.launcher"] -= {one.replace("dsrun.launcher.", "") for one in reached}
+    assert found.pop("dsrun.launcher") == OF_FEATURES
     assert {package: rest for package, rest in found.items() if rest} == {}

@@ -55,7 +55,8 @@ def test_all_with_torch_reduce_and_the_rest_is_left_out(cluster: Cluster, tmp_pa
         result = check(cluster, FOUR, collective_step.step())
     finally:
         host.before = ()
-    assert result.faults == ()
+    # On a busy machine, one pair may well be slower than the others.
+    assert {fault.code for fault in result.faults} <= {"slow_collective"}
     (note,) = result.notes
     assert note.startswith("n2: left out of the collectives: torch cannot be imported: no libcud")
     pairs = {tuple(row["nodes"]): row for row in result.measured["pairs"]}

@@ -15,6 +15,7 @@ from dsrun.launcher.head.report.ending import Ending
 
 from ...support.asked_run import AskedRun
 from ...support.leaks import open_files
+from ...support.limits import wait_for
 from ...support.local_control import ended, request
 from ...support.reports import failure, report
 
@@ -84,8 +85,12 @@ def test_one_that_is_gone_leaves_nothing(asked: AskedOf) -> None:
         line, _ = wait(job, fd)
         line.close()
         os.close(fd)
-        job.fleet.step()
-    assert open_files() == before
+
+        def is_forgotten() -> bool:
+            job.fleet.step()
+            return open_files() == before
+
+        wait_for(is_forgotten, "the end of what it had opened")
     job.socket.tell(Ending("j", report()))
 
 
