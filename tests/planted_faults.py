@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-FOLDERS = ("control", "node", "head")
+FOLDERS = ("control", "node", "head", "features")
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", "build", "*.egg-info", ".peers"
 )

@@ -85,6 +85,10 @@ def test_only_some_kinds_can_be_asked_for() -> None:
     assert {one.fault.kind for one in chosen} == set(BEHAVIOUR)
 
 
+def test_faults_are_planted_in_features_too() -> None:
+    assert "launcher/features/hold/runner.py" in planted_faults.modules()
+
+
 def test_the_tests_of_a_module_stand_where_it_stands() -> None:
     assert planted_faults.tests_of("launcher/node/guard.py") == ["tests/node/test_guard.py"]
     assert planted_faults.tests_of("launcher/node/none_such.py") == []
