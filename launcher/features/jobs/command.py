@@ -327,7 +327,8 @@ def _place(given: JobCommand, words: Sequence[str]) -> NamedSocket:
             f"dsrun-job {given.verb} all: name each job; running: {job_names.named(places)}"
         )
     if word and not any(word in one.name for one in places):
-        word = job_names.by_program(given.verb, word, places, running_programs)
+        reads = READ in VERBS[given.verb].words
+        word = job_names.by_program(given.verb, word, places, running_programs, reads=reads)
     if word and word != job_names.LAST and not any(word in one.name for one in places):
         from .command_kept import check_not_ended
 
@@ -436,7 +437,8 @@ MEANT = {
 """Other programs' words for verbs, and ours."""
 
 READ, KEPT = "jobs,programs", "jobs,programs,ended"
-"""Candidates of completion for a verb that changes nothing: running jobs, or also ended ones."""
+"""Candidates of completion for a verb that changes nothing: running jobs, or also ended ones. Such
+a verb accepts the name of a job's program, too."""
 
 VERBS = {
     "list": Verb(_list, (), ("json", "ended")),

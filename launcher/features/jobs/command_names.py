@@ -74,30 +74,29 @@ def choose(
     return _only(found, f"{word[:40]}: matches the names of several jobs")
 
 
-READING = ("", "top", "stacks")
-"""Verbs that accept the name of a job's program, as they change nothing; "" for other commands."""
-
-
 def by_program(
     verb: str,
     word: str,
     known: Sequence[NamedSocket],
     programs: Callable[[Sequence[NamedSocket]], dict[str, str]],
+    *,
+    reads: bool = True,
 ) -> str:
     """Return the job whose program a word names, else the word itself.
 
     Args:
-        verb: the action on the job; "" for an action that changes nothing.
+        verb: the action on the job, for a message; "" for none.
         word: the word that the user has typed.
         known: all jobs and holds.
         programs: returns the programs of jobs with their arguments, by the names of the jobs.
+        reads: whether the action changes nothing, so that a program's name is enough.
 
     Raises:
         UsageError: several jobs run the program, or the verb needs the name of the job.
     """
     jobs = [one for one in known if one.kind == local.JOB]
     found = [name for name, program in programs(jobs).items() if _runs(program, word)]
-    if len(found) == 1 and verb in READING:
+    if len(found) == 1 and reads:
         return found[0]
     if found:
         shown = ", ".join(found[:NAMED])

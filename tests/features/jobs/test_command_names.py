@@ -88,7 +88,7 @@ def test_of_many_names_a_few_are_listed() -> None:
 def test_the_job_of_a_program(verb: str, word: str, found: str) -> None:
     programs = {"a": "/data/t.py --lr 1", "b": "s.py", "c": "'s.py' x"}
     try:
-        said = by_program(verb, word, [], lambda _: programs)
+        said = by_program(verb, word, [], lambda _: programs, reads=verb != "kill")
     except UsageError as error:
         said = str(error)
     assert said == found
