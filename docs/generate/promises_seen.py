@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from tests.promises.figures import FILE, read
 from tests.promises.rows import (
+    COLLECTIVE,
     FAULTS,
     GRACE,
+    HANG,
     KNOWN,
     OTHER_ROWS,
     OTHERS,
@@ -23,7 +25,7 @@ from tests.promises.rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.promises.figures import Figures
+    from tests.promises.figures import Figures, OneTry
     from tests.promises.rows import Row
 
 HEAD = """\
@@ -80,18 +82,40 @@ TABLE_HEAD = """\
 """
 
 
+NOBODY = {"dsrun-sigkill", "dsrun-sigterm", "dsrun-sigint", "reader-gone"}
+"""Faults that no host is to be named for."""
+
 OTHERS_HEAD = """\
 ## Other launchers
 
-The same jobs and faults with other launchers, as they are by default: two hosts, two ranks each,
-but no rank has a child. Here *kept* asks for less: a code other than 0, a line that names the host
-or the rank (if it was not the launcher that was hit), and within the bound of dsrun's row clean
-hosts. None of them looks for hangs by default. torchrun counts on the ranks' own collectives to
-fail when a peer dies; these ranks wait for each other at a pipe, so it waits, too. deepspeed and
-ft_launcher were not installed; faults that are not here were not played with others yet.
+The same faults with other launchers, and with dsrun beside them; once each. Rows that are not
+here were not played yet. Two ranks on each of two hosts meet in a gloo collective in each step,
+which raises after {collective:g} s (torch's own default is 30 minutes). So ranks notice that a peer
+has died or stopped, whatever started them.
 
-| fault | launcher | kept | median | otherwise |
-|---|---|---|---|---|
+* **dsrun**: over ssh, with `--elastic_training --min_elastic_nodes 1 --max_restarts 1
+  --heartbeat_timeout {silence:g} --hang_timeout {hang:g} --on_hang restart`.
+* **torchrun**: on each host, by pdsh, with `--rdzv-backend c10d --nnodes 1:2 --max-restarts 1
+  --rdzv-conf last_call_timeout=8`.
+* **ft_launcher**: likewise, with `--ft-param-rank_heartbeat_timeout {hang:g}` and ranks that send
+  heartbeats; of nvidia-resiliency-ext 0.4.1, from PyPI. It started and restarted ranks here, but
+  the faults were not played with it yet.
+* **mpirun**: Open MPI's, at the login.
+* **srun -K**: in an allocation; `-K` is `--kill-on-bad-exit`.
+
+*Survived*: the ranks were started again, or never stopped, and the job then ended well. *Named*:
+the launcher has a line with the host or the rank, beside what ranks say themselves (for torchrun
+and ft_launcher, a line of the host's with an exit code). *Seconds* are those from the fault until
+the launcher has ended and hosts are clean; with a restart, they include imports of torch. *Left*
+are processes of the job (at most three are counted), or else files: torchrun and ft_launcher leave
+a folder for logs in `/tmp` in each run. "The launcher itself" is, of torchrun and ft_launcher, the
+one on the first host. mpirun and srun start nothing again, and are therefore clean sooner where a
+rank fails. DeepSpeed (0.19.8 can be installed from PyPI) was not played.
+
+    .venv/bin/python -m tests.promises --rows running/torchrun --tries 1
+
+| fault | launcher | survived | code | named | seconds | left |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -177,26 +201,33 @@ def _line(row: Row, seen: Mapping[str, Figures], tree: str) -> str:
 
 def _others() -> str:
     seen = read()
-    lines = []
-    for fault in dict.fromkeys(row.fault for row in OTHER_ROWS.values() if row.name in seen):
-        for way in ("ssh", *OTHERS):
-            if one := seen.get(f"{fault}/running/{way}"):
-                lines.append(_other(fault, way, one))
-    return OTHERS_HEAD + "".join(lines) if lines else ""
+    lines = [
+        _other(row, seen[row.name].tries[-1]) for row in OTHER_ROWS.values() if row.name in seen
+    ]
+    head = OTHERS_HEAD.format(collective=COLLECTIVE, silence=SILENCE, hang=HANG)
+    return head + "".join(lines) if lines else ""
 
 
-def _other(fault: str, way: str, one: Figures) -> str:
-    name = "dsrun (ssh)" if way == "ssh" else OTHERS[way].what
-    seconds = [trial.seconds for trial in one.tries if not trial.why]
-    wrong = next((trial.why for trial in reversed(one.tries) if trial.why), ())
+def _other(row: Row, trial: OneTry) -> str:
+    processes = sum(why.startswith("left: ") and "process" in why for why in trial.why)
+    files = any(why.startswith("left: ") for why in trial.why)
+    clean = trial.code is not None and not processes
     cells = [
-        FAULTS[fault].replace("dsrun", "the launcher itself"),
-        name,
-        f"{len(seconds)} of {len(one.tries)}",
-        f"{median(seconds):.1f} s" if seconds else "-",
-        "; ".join(_plain(why.partition(";")[0]) for why in wrong),
+        FAULTS[row.fault]
+        .replace("dsrun", "the launcher itself")
+        .removesuffix(", with --hang_timeout"),
+        OTHERS[row.way].what,
+        "yes" if trial.code == 0 and "exit code 0" not in trial.why else "no",
+        "does not end" if trial.code is None else f"{trial.code}",
+        "-" if row.fault in NOBODY else "no" if _unsaid(trial) else "yes",
+        f"{trial.seconds:.1f}" if clean else "-",
+        f"{processes}" if processes else "files" if files else "nothing",
     ]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _unsaid(trial: OneTry) -> bool:
+    return any("it did not say" in why for why in trial.why)
 
 
 def _alarms(twin: Figures | None) -> str:

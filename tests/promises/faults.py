@@ -83,6 +83,21 @@ def _nothing(job: PlayedJob) -> Iterator[None]:
     yield
 
 
+def _order(word: str, *ranks: int) -> Strike:
+    """Have ranks raise, or exit with a code, which is one higher for each."""
+
+    @contextmanager
+    def strike(job: PlayedJob) -> Iterator[None]:
+        for rank in ranks:
+            code = word if word == "raise" else f"{int(word) + rank - ranks[0]}"
+            draft = job.folder / f"draft-{rank}"
+            draft.write_text(code)
+            draft.rename(job.folder / f"order-{rank}")
+        yield
+
+    return strike
+
+
 @contextmanager
 def _stop_runner(job: PlayedJob) -> Iterator[None]:
     """Stop dsrun until the hosts have ended its workers without it."""
@@ -241,6 +256,10 @@ STRIKES: dict[str, Strike] = {
     "worker-sigkill": _signal(KILL, _worker),
     "worker-sigterm": _signal(TERM, _worker),
     "worker-hangs": _signal(STOP, _worker),
+    "worker-exits": _order("7", 3),
+    "worker-raises": _order("raise", 3),
+    "all-fail": _order("40", 0, 1, 2, 3),
+    "children": _order("7", 3),
     "two-workers-sigkill": _signal(KILL, _worker, _other_worker),
     "dsrun-sigkill": _signal(KILL, _runner),
     "dsrun-sigterm": _signal(TERM, _runner),

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,11 @@ from ..cluster import contained
 from ..cluster.command import CHECKOUT, Running
 from ..cluster.held import Held
 from ..cluster.hosts import Cluster
-from ..cluster.jobs import Job, parent
+from ..cluster.jobs import HEAD, Job, parent
 from ..cluster.slurm import Slurm
 from ..cluster.test_detached import Terminal
 from ..support.limits import wait_for
-from .rows import AGAIN, OPTIONS, OTHERS, WAYS
+from .rows import AGAIN, COLLECTIVE, HANG, OPTIONS, OTHERS, SILENCE, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,15 +78,65 @@ It has a child in a session of its own that hears no signal to stop. With the wo
 none itself, with `plain` they end it as they end any program, and with `alone` it has no child.
 """
 
-PRELUDE = """
+COLLECTIVES = (
+    """
 import os
 for ours, theirs in (("RANK", "RANK PROCID"), ("WORLD_SIZE", "SIZE NTASKS")):
     one, other = theirs.split()
     for name in (f"OMPI_COMM_WORLD_{one}", f"SLURM_{other}"):
         if ours not in os.environ and name in os.environ:
             os.environ[ours] = os.environ[name]
+os.environ.setdefault("MASTER_ADDR", "n1")
+os.environ.setdefault("MASTER_PORT", "29511")
 """
-"""Other launchers have other names for this."""
+    + HEAD
+    + f"""
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo", timeout=timedelta(seconds={COLLECTIVE:g}))
+"""
+    + """
+see, ready = os.pipe()
+child = os.fork() if "children" in sys.argv else -1
+if child == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.setsid()
+    os.write(ready, b".")
+    time.sleep(6000)
+    os._exit(0)
+if child > 0:
+    os.read(see, 1)
+beat = lambda: None
+if "beats" in sys.argv:
+    from nvidia_resiliency_ext.fault_tolerance import RankMonitorClient
+    client = RankMonitorClient()
+    client.init_workload_monitoring()
+    beat = client.send_heartbeat
+say("is up", os.getpid())
+step, go, order = 0, torch.zeros(1), f"{folder}/order-{rank}"
+while not go:
+    step += 1
+    print("line", step, flush=True)
+    if os.path.exists(order):
+        with open(order) as file:
+            word = file.read()
+        os.unlink(order)
+        if word == "raise":
+            raise RuntimeError("batch 17 is bad")
+        os._exit(int(word))
+    go = torch.tensor([float(os.path.exists(f"{folder}/go"))])
+    dist.all_reduce(go, op=dist.ReduceOp.MIN)
+    beat()
+    time.sleep(0.05)
+if child > 0:
+    os.kill(child, signal.SIGKILL)
+say("done", step)
+dist.destroy_process_group()
+"""
+)
+"""Ranks that meet in a collective in each step, as training does, however they are started."""
 
 CHECK = "touch {0}/checks-$(hostname); while [ ! -e {0}/checked ]; do sleep 0.05; done"
 """A health check that waits for a file."""
@@ -191,6 +241,10 @@ class PlayedJob(Job):
         """Let the workers end well, once what was hurt has come back."""
         self.mark()
         self.go()
+
+    def shown(self) -> str:
+        """Its standard output."""
+        return self.running.stdout
 
     def let_start(self) -> None:
         """Let the health checks end."""
@@ -384,13 +438,14 @@ class DetachedJob(PlayedJob):
 
 
 class OtherJob(PlayedJob):
-    """A job of another launcher, with workers that have no child."""
+    """A job of any launcher, with ranks that meet in collectives."""
 
     def __init__(self, row: Row, cluster: Cluster, folder: Path) -> None:
         super().__init__(row, cluster, folder)
         script = folder / "train.py"
-        script.write_text(PRELUDE + script.read_text())
-        self._program = [sys.executable, "-u", str(script), "alone"]
+        script.write_text(COLLECTIVES)
+        words = ["children"] if row.fault == "children" else []
+        self._program = [sys.executable, "-u", str(script), *words]
         self._popen["env"] = {"DSRUN_JOB_ID": folder.name}
         self._argv = self.command()
 
@@ -400,11 +455,38 @@ class OtherJob(PlayedJob):
 
     def launcher(self) -> int:
         """The process that has started the workers of the second host."""
-        return parent(min(self.pids("n2")))
+        return parent(self.workers()[0])
 
     def workers(self) -> list[int]:
         """The workers on the second host."""
         return sorted(pid for pid in self.pids("n2") if parent(pid) not in self.pids("n2"))
+
+    def end_if_again(self) -> None:
+        """Let the workers end well if those of a host or more come up again, or none was hurt."""
+
+        def ups() -> int:
+            return sum("is up" in one for rank in range(self.size) for one in self.words(rank))
+
+        over, unhurt = self.running.process.poll, self.row.fault == "reader-gone"
+        enough, limit = ups() + SLOTS, SILENCE if unhurt else 3 * COLLECTIVE
+        with suppress(TimeoutError):
+            wait_for(lambda: over() is not None or ups() >= enough, "again", limit)
+        if unhurt or ups() >= enough:
+            self.go()
+
+    def shown(self) -> str:
+        """What was shown, or said by a rank before nobody read it any more."""
+        return "\n".join([super().shown(), *self.words(0)])
+
+
+class DsrunJob(OtherJob):
+    """A job of dsrun's own."""
+
+    def command(self) -> list[str]:
+        """The words that start it."""
+        own = [sys.executable, str(CHECKOUT / "bin" / "dsrun"), *self._where, *self._options]
+        self._popen.pop("env")
+        return [*own, *self._program[2:]]
 
 
 class MpirunJob(OtherJob):
@@ -420,21 +502,48 @@ class MpirunJob(OtherJob):
 class TorchrunJob(OtherJob):
     """A job of torchrun, which somebody has to start on each host."""
 
-    def command(self) -> list[str]:
-        """The words that start it."""
-        job, torchrun = self.folder.name, shutil.which("torchrun") or "torchrun"
-        where = f"--nnodes 2 --nproc-per-node {SLOTS} --rdzv-endpoint n1:29400 --rdzv-id {job}"
-        words = f"{torchrun} {where} --rdzv-backend c10d {shlex.join(self._program[2:])}"
-        return ["pdsh", "-R", "ssh", "-w", "n1,n2", f"DSRUN_JOB_ID={job} {words}"]
+    program = "torchrun"
+    options = ""
+    arguments = ""
 
-    def workers(self) -> list[int]:
-        """The workers on the second host, and not torchrun's own process."""
-        found = [p for p in self.cluster.processes() if p.host == "n2" and p.pid in self.pids("n2")]
-        return sorted(p.pid for p in found if "--rdzv-id" not in p.argv)
+    def command(self) -> list[str]:
+        """The words that start it; one host is enough, as for dsrun."""
+        job, torchrun = self.folder.name, shutil.which(self.program) or self.program
+        where = f"--nnodes 1:2 --nproc-per-node {SLOTS} --rdzv-endpoint n1:29400 --rdzv-id {job}"
+        more = (
+            f"--rdzv-backend c10d --rdzv-conf last_call_timeout=8 --max-restarts 1 {self.options}"
+        )
+        words = f"{torchrun} {where} {more} {shlex.join(self._program[2:])} {self.arguments}"
+        env = f"DSRUN_JOB_ID={job} TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+        return ["pdsh", "-S", "-R", "ssh", "-w", "n1,n2", f"{env} {words}"]
+
+    def _agent(self, host: str) -> int:
+        found = [p for p in self.cluster.processes() if p.host == host and "--rdzv-id" in p.argv]
+        return min(p.pid for p in found)
+
+    def runner(self) -> int:
+        """The torchrun of the first host."""
+        return self._agent("n1")
 
     def launcher(self) -> int:
         """The torchrun of the second host."""
-        return parent(self.workers()[0])
+        return self._agent("n2")
+
+    def workers(self) -> list[int]:
+        """The workers on the second host, and not torchrun's own process."""
+        above = self._agent("n2")
+        return sorted(pid for pid in self.pids("n2") if parent(pid) == above)
+
+
+class FtLauncherJob(TorchrunJob):
+    """A job of ft_launcher, whose ranks send heartbeats."""
+
+    program = "ft_launcher"
+    options = (
+        "--ignore-missing-fault-tol-cfg --ft-param-initial_rank_heartbeat_timeout 60"
+        f" --ft-param-rank_heartbeat_timeout {HANG:g}"
+    )
+    arguments = "beats"
 
 
 class SrunJob(OtherJob, SlurmJob):
@@ -455,9 +564,11 @@ FORMS: dict[str, type[PlayedJob]] = {
     "roles": RolesJob,
     "hold": HeldJob,
     "detached": DetachedJob,
+    "dsrun": DsrunJob,
     "mpirun": MpirunJob,
     "srun": SrunJob,
     "torchrun": TorchrunJob,
+    "ft_launcher": FtLauncherJob,
 }
 """The kinds of jobs of `rows.WAYS`."""
 

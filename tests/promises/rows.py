@@ -55,6 +55,10 @@ FAULTS = {
     "worker-sigkill": "a rank is killed (SIGKILL)",
     "worker-sigterm": "a rank gets SIGTERM from outside",
     "worker-hangs": "a rank stops (SIGSTOP), with --hang_timeout",
+    "worker-exits": "a rank exits with code 7",
+    "worker-raises": "a rank raises an exception",
+    "all-fail": "all ranks exit at once, with other codes",
+    "children": "a rank exits with code 7; ranks have children that ignore SIGTERM",
     "two-workers-sigkill": "two ranks are killed at once",
     "dsrun-sigkill": "dsrun is killed (SIGKILL)",
     "dsrun-sigterm": "dsrun gets SIGTERM",
@@ -349,32 +353,46 @@ ROWS = {row.name: row for row in _all()}
 
 
 OTHERS = {
-    "mpirun": Way("Open MPI's mpirun alone", (), ("mpirun.openmpi",), "mpirun"),
-    "srun": Way(
-        "Slurm's srun --kill-on-bad-exit=1 alone", (), ("slurmctld", "slurmd", "munged"), "srun"
+    "dsrun": Way(
+        "dsrun",
+        (*_SSH, *_ELASTIC, "--hang_timeout", f"{HANG:g}", "--on_hang", "restart"),
+        form="dsrun",
     ),
-    "torchrun": Way(
-        "torchrun (c10d) on each host, started by pdsh", (), ("pdsh", "torchrun"), "torchrun"
-    ),
+    "torchrun": Way("torchrun", (), ("pdsh", "torchrun"), "torchrun"),
+    "ft_launcher": Way("ft_launcher", (), ("pdsh", "ft_launcher"), "ft_launcher"),
+    "mpirun": Way("mpirun", (), ("mpirun.openmpi",), "mpirun"),
+    "srun": Way("srun -K", (), ("slurmctld", "slurmd", "munged"), "srun"),
 }
-"""Other launchers, which play some of the faults: what they do then is no promise of ours."""
+"""dsrun and other launchers, which play the same faults: what those do then is no promise."""
 
-_NAMED = r"\bn2\b|\b[Rr]ank\W*3\b"
+COLLECTIVE = 30.0
+"""Seconds until a collective of these jobs raises."""
 
-OTHERS_TABLE = {
-    "worker-sigkill": Promise("", None, _NAMED),
-    "worker-hangs": Promise("", None, _NAMED, within=3 * HANG + SOON),
-    "dsrun-sigkill": Promise("", None),
-    "dsrun-sigterm": Promise("", None),
-    "launcher-sigkill": Promise("", None, _NAMED),
-    "power": Promise("", None, _NAMED, within=SILENT),
-    "cut": Promise("", None, _NAMED, within=SILENT),
-    "frozen": Promise("", None, _NAMED, within=SILENT),
-}
-"""Faults, and what anybody wants then: an end that is no success, the culprit, and clean hosts."""
+OTHERS_FAULTS = (
+    "worker-sigkill",
+    "worker-exits",
+    "worker-raises",
+    "worker-hangs",
+    "all-fail",
+    "children",
+    "dsrun-sigkill",
+    "dsrun-sigterm",
+    "dsrun-sigint",
+    "reader-gone",
+    "power",
+    "cut",
+)
+
+_NAMED = r"(?m)^(?!n2: |pdsh@).*\bn2\b|^n2: .*exitcode|Process name: .*,3\]"
+"""A line of the launcher's own that names the host (or the rank, as mpirun does), also where pdsh
+says whose line it is."""
+
+_WANTED = Promise("", None, _NAMED, within=3 * COLLECTIVE)
+"""What anybody wants: the job goes on or fails, its launcher names the host, hosts are clean."""
 
 OTHER_ROWS = {
     row.name: row
-    for fault, promise in OTHERS_TABLE.items()
-    for row in [Row(fault, "running", way, promise) for way in OTHERS]
+    for fault in OTHERS_FAULTS
+    for way in OTHERS
+    for row in [Row(fault, "running", way, _WANTED)]
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..cluster.command import CHECKOUT
 from ..support.limits import wait_for
 from .faults import STRIKES, VEILED
-from .played import HeldJob, PlayedJob
+from .played import HeldJob, OtherJob, PlayedJob
 from .rows import AGAIN
 
 if TYPE_CHECKING:
@@ -116,6 +116,9 @@ def _seen(job: PlayedJob, moment: float) -> Seen:
             job.finish()
         elif job.row.promise.code == UNUSABLE:
             job.let_start()
+        elif isinstance(job, OtherJob):
+            job.end_if_again()
+            limit = LONGER
         code = _ended(job, limit)
         veiled = job.row.fault in VEILED or job.row.phase == "before"
         left = () if veiled else _clean(job, limit, "sshd: ")
@@ -125,7 +128,7 @@ def _seen(job: PlayedJob, moment: float) -> Seen:
         if isinstance(job, HeldJob):
             job.release()
     job.remove()
-    return Seen(code, job.running.stderr, job.running.stdout, _report(job), seconds, left)
+    return Seen(code, job.running.stderr, job.shown(), _report(job), seconds, left)
 
 
 def _ended(job: PlayedJob, limit: float) -> int | None:
@@ -162,7 +165,10 @@ def problems(row: Row, seen: Seen, code: int | None) -> Iterator[str]:
     last = seen.said.strip().rpartition("\n")[2]
     if code is None:
         yield f"it did not end; it said last: {last}"
-    elif code != promise.code and (code == 0 or promise.code is not None):
+    elif promise.code is None:
+        if code == 0 and not re.search(r"\bdone \d+", seen.shown):
+            yield "exit code 0"
+    elif code != promise.code:
         yield f"exit code {code}, not {promise.code}; it said last: {last}"
     if not re.search(promise.says, seen.said):
         yield f"it did not say {promise.says!r}; it said last: {last}"
@@ -172,7 +178,8 @@ def problems(row: Row, seen: Seen, code: int | None) -> Iterator[str]:
         yield from (
             f"a false alarm: the report has {one}" for one in ALARMS if seen.report.get(one)
         )
-    yield from (f"left: {one}" for one in seen.left[:3])
+    left = sorted(dict.fromkeys(seen.left), key=lambda one: "process" not in one)
+    yield from (f"left: {one}" for one in left[:3])
     lasting = "01" if promise is AGAIN else "0123" if promise.goes_on else ""
     yield from _gaps(seen.shown, lasting)
     if late(seen, promise.within):
