@@ -496,4 +496,27 @@ KEPT = {
         elastic=ElasticSpec(least=1, restarts=1),
         engine="tolerant",
     ),
+    "workers of a stuck node launcher without a guard lived beside those of the next one": Scenario(
+        seed=1300762,
+        hosts=(HostSpec("n0", 1), HostSpec("n1", 2)),
+        program=ProgramSpec(steps=8, pause=15.0, term="ignore"),
+        faults=(
+            Fault("running", 0.00016952832309162513, "reset", "n0"),
+            Fault("running", 0.0, "stick launcher", "n1", heals=90.0),
+            Fault("stopping", 0.0, "kill guard", "n1"),
+        ),
+        elastic=ElasticSpec(least=1, restarts=3),
+        lease=60.0,
+    ),
+    "nothing said that workers of a stuck node launcher ran on beside the next round": Scenario(
+        seed=1300762,
+        hosts=(HostSpec("n0", 1), HostSpec("n1", 1)),
+        program=ProgramSpec(steps=5, pause=15.0),
+        faults=(
+            Fault("running", 0.0, "stick launcher", "n1", heals=90.0),
+            Fault("stopping", 0.0, "kill guard", "n1"),
+        ),
+        elastic=ElasticSpec(least=1, restarts=3),
+        lease=15.0,
+    ),
 }

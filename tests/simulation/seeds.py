@@ -33,7 +33,7 @@ PLAYED_ROLES = 1_000
 PLAYED_ENGINES = 1_000
 """And of those with engines."""
 
-PLAYED_COINCIDENCES = 700
+PLAYED_COINCIDENCES = 1_000
 """And of those with coincidences."""
 
 

@@ -81,7 +81,10 @@ def find(job_id: str) -> Iterator[JobProcess]:
 
 
 def kill_left(job_id: str) -> list[str]:
-    """Kill the processes of a job whose node launcher and guard are gone; return them as texts."""
+    """Kill the processes of a job whose guard is gone; return them as texts.
+
+    Their node launcher, if it is stopped or stuck, would start others as soon as it runs again.
+    """
     stopped: dict[int, JobProcess] = {}
     for one in chain.from_iterable(find(job_id) for _ in range(SWEEPS)):
         if one.pid not in stopped and leftovers.is_left(one.pid):
@@ -89,7 +92,7 @@ def kill_left(job_id: str) -> list[str]:
             stopped[one.pid] = one
         else:
             one.close()
-    for one in stopped.values():
+    for one in (*launchers(stopped.values()), *stopped.values()):
         one.send(signal.SIGKILL)
         one.close()
     return [one.text for one in stopped.values()]

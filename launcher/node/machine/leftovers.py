@@ -20,11 +20,11 @@ def identity(pid: int) -> str:
 
 
 def leftovers() -> list[int]:
-    """Return the processes of this user whose node launcher and guard are gone.
+    """Return the processes of this user whose guard is gone.
 
-    Their job left them behind: while the guard runs, it ends the leftovers of a dead node launcher.
-        The sessions of this process and of its ancestors are skipped: a batch job submitted by a
-        worker inherits the worker's environment.
+    Their job left them behind: the guard ends the leftovers of a dead node launcher, and a node
+    launcher ends with its guard, unless it is stopped or stuck. The sessions of this process and of
+    its ancestors are skipped: a batch job submitted by a worker inherits the worker's environment.
     """
     left = [*filter(is_left, processes.pids())]
     ours = {*map(processes.session, processes.line_of(system.getpid()))} if left else set()
@@ -32,9 +32,10 @@ def leftovers() -> list[int]:
 
 
 def is_left(pid: int) -> bool:
-    """Return whether this process is a leftover of a job."""
+    """Return whether this process is a leftover of a job, and not of this node launcher's."""
     owners = owners_of(pid)
-    if not owners or any(processes.started(one) == start for one, start in owners):
+    alive = {one for one, start in owners if processes.started(one) == start}
+    if not owners or alive & {owners[-1][0], system.getpid()}:
         return False  # nearly always, and decided by one or two files
     began = processes.started(pid)
     return (

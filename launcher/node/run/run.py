@@ -404,8 +404,7 @@ class NodeRun:
         If an engine or a scheduler kills all processes of a job one by one, the last ones run
         without their guard for a moment.
         """
-        others = self.stop_leftovers()
-        if others:
+        if others := self.stop_leftovers():
             self._loop.call_later(CONFIRM, lambda: self._name_leftovers(others))
 
     def report_exit(self, process: Process, code: int) -> None:

@@ -214,10 +214,12 @@ class NodeRunState:
     def started(self, start: Start, *, looks: bool = False) -> None:
         """Start the workers, or the agent that decides when they start.
 
-        With `looks`, then look for processes left by ended jobs.
+        With `looks`, look for processes left by ended jobs: before the first round, beside which
+        no worker of an earlier one may live, or else after the start.
         """
         self.phase, self.looks = NodeRunPhase.RUNNING, looks
         if self._elastic:
+            self._look_for_leftovers()
             self._rounds = RoundsCourse.OPEN
             self._do.start_rounds(start)
         else:
@@ -245,7 +247,7 @@ class NodeRunState:
             self._look_for_leftovers()
 
     def _look_for_leftovers(self) -> None:
-        """Look for leftovers once, after the first workers have started."""
+        """Look for leftovers once."""
         if self.looks:
             self.looks = False
             self._do.look_for_leftovers()

@@ -168,6 +168,17 @@ def test_what_a_killed_node_launcher_has_left_is_killed(some: Processes) -> None
     assert kill_left(JOB) == []
 
 
+def test_a_node_launcher_without_its_guard_is_killed_with_what_it_has_started(
+    some: Processes,
+) -> None:
+    """It is stopped or stuck: otherwise it would have ended with its guard."""
+    launcher = some.start(job="", launcher="")
+    os.kill(launcher.pid, signal.SIGSTOP)
+    left = some.start(launcher=f"{leftovers.identity(launcher.pid)},{GONE}")
+    assert [text.split()[1] for text in kill_left(JOB)] == [str(left.pid)]
+    assert (left.wait(), launcher.wait()) == (-signal.SIGKILL, -signal.SIGKILL)
+
+
 def test_a_stopped_process_is_continued_to_end(some: Processes) -> None:
     mine = some.start()
     os.kill(mine.pid, signal.SIGSTOP)

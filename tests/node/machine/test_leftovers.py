@@ -57,6 +57,10 @@ def is_found(pid: int) -> bool:
         ("{alive}", False),
         # The guard of a node launcher that was killed is just ending what is below it.
         (f"{GONE},{{alive}}", False),
+        # A node launcher ends with its guard, or is stuck.
+        (f"{{other}},{GONE}", True),
+        # This process, whose own guard is gone, has not ended yet.
+        (f"{{alive}},{GONE}", False),
         ("none", False),
         ("1", False),
         (f"{GONE},x", False),
@@ -67,7 +71,8 @@ def is_found(pid: int) -> bool:
     ids=lambda value: str(value)[:20],
 )
 def test_what_a_dead_job_has_left_is_found(owners: str, left: bool) -> None:
-    with started(owners.format(alive=alive())) as pid:
+    other = leftovers.identity(os.getppid())
+    with started(owners.format(alive=alive(), other=other)) as pid:
         assert is_found(pid) is left
 
 

@@ -195,6 +195,13 @@ def test_after_the_end_nothing_is_done(do: Recorder) -> None:
     assert do.after(one.input_came, b"x") == []
 
 
+def test_what_an_earlier_round_has_left_is_looked_for_before_a_round(do: Recorder) -> None:
+    one = state(do, elastic=True)
+    done = do.after(one.started, START, looks=True)
+    assert done == [("look_for_leftovers",), ("start_rounds", START)]
+    assert not one.looks
+
+
 def test_what_ended_jobs_have_left_is_looked_for_once_the_first_workers_run(do: Recorder) -> None:
     one = state(do)
     do.after(one.started, START, looks=True)

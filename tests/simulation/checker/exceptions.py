@@ -106,7 +106,8 @@ def _told(facts: Facts, host: str) -> bool:
 
 def _said(facts: Facts, host: str) -> bool:
     """Return whether the report, or a line while the job ran, says so."""
-    words = f"left over on {host}: ", f"may still be running on {host}: "
+    killed = f"{host}: killed leftovers of an earlier node launcher of this job: "
+    words = f"left over on {host}: ", f"may still be running on {host}: ", killed
     shown = (event.fields["line"] for _, event in facts.of_kind("shown"))
     return _told(facts, host) or any(one in line for line in shown for one in words)
 
@@ -136,6 +137,16 @@ def _both_stopped(facts: Facts, problem: Problem) -> bool:
     here = {(event.fields["fault"], what) for event, what in found if event.host == problem.host}
     guard = {("freeze", "guard"), ("kill", "guard")} & here
     return ("freeze", "launcher") in here and bool(guard) and _said(facts, problem.host)
+
+
+def _just_healed(facts: Facts, problem: Problem) -> bool:
+    """Return whether a node launcher that stood still began a worker, and ended it at once."""
+    return any(
+        one.ended_at < problem.time + truth.MOMENT
+        and _struck(facts, one.host, "launcher", until=problem.time)
+        for one in facts.workers
+        if one.since == problem.at
+    )
 
 
 def _cut_while_suspended(facts: Facts, problem: Problem) -> bool:
@@ -292,6 +303,11 @@ EXEMPTIONS = (
         "guard and launcher stopped leave workers",
         ("one_worker_per_rank", "one_round_at_a_time"),
         _both_stopped,
+    ),
+    Exemption(
+        "a node launcher that stood still ends what it had just begun",
+        ("one_worker_per_rank", "one_round_at_a_time"),
+        _just_healed,
     ),
     Exemption(
         "a node that is cut off while the runner is suspended does not miss it",
