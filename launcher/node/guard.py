@@ -40,8 +40,8 @@ SIGNS = 4
 """Number of signs of life within the time for which the node launcher may be silent."""
 
 INITIAL_SILENCE = 660.0
-"""Seconds for which the node launcher may be silent before it sets a limit. It exits on its own
-after nearly this time without a START."""
+"""Seconds for which the node launcher may be silent before it sets a limit, and during the checks
+for a JOB. It exits on its own after nearly this time without a START."""
 
 STAY, SPARE = b"stay", b"spare"
 """Messages to the guard: all processes left by the node launcher may stay, or only these pids."""

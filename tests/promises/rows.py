@@ -327,8 +327,6 @@ KNOWN = {
     "guard-launcher-sigkill/running/ssh": _NOBODY_LEFT,
     "guard-launcher-sigkill/running/openmpi": _NOBODY_LEFT,
     "dsrun-client-sigkill/running/openmpi": "mpirun's own folder in /tmp stays: nobody removes it",
-    "launcher-sigstop/starting/ssh": "a guard waits 11 minutes for its node launcher before"
-    " the start, and dsrun says that nothing was left",
     "cut/running/openmpi": "Open MPI's daemon, but no rank, stays there until the cable is back",
 }
 """Why rows do not hold, by their names."""

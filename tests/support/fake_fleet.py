@@ -333,12 +333,16 @@ def losses(run: Run) -> dict[str, str]:
     return {str(loss["host"]): str(loss["reason"]) for loss in story(run)["lost"]}
 
 
-def refusal(run: Run) -> list[str]:
+NOTHING_LEFT, NOT_STARTED = "nothing was left running", "no worker was started"
+"""What is said of a start that was given up: the latter if a node has not been heard."""
+
+
+def refusal(run: Run, known: str = NOTHING_LEFT) -> list[str]:
     """Return the reasons why a run, which is over, was not started."""
     assert run.state.phase is RunPhase.OVER
     assert isinstance(run.state.error, NodeError)
     head, *reasons = str(run.state.error).split("\n")
-    assert head == "the job cannot start; nothing was left running:"
+    assert head == f"the job cannot start; {known}:"
     return [line.strip() for line in reasons]
 
 

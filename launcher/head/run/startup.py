@@ -157,7 +157,7 @@ class Startup:
             limits: the limits of this start.
         """
         self._plan = plan
-        self._nodes = list(nodes)
+        self._nodes = self._all = list(nodes)
         self._timers, self._act, self._limits = timers, act, limits
         self._closed = False
         self._candidates: tuple[str, ...] = ()
@@ -263,8 +263,7 @@ class Startup:
         self._exclude_unfit({node: cause for node in self._nodes if (cause := _unfit(node))})
         if self._unsettled:
             return
-        failed = self._failed()
-        if failed or (failed := _problems(self._nodes)):
+        if failed := self._failed() or _problems(self._nodes):
             self.cancel(failed)
         else:
             self._check(GateStage.START, self._fill_slots)
@@ -375,7 +374,9 @@ class Startup:
             self._act.fail(UsageError("\n".join(reasons)))
             return
         lines = "\n".join(f"  {reason}" for reason in reasons)
-        self._act.fail(NodeError(f"the job cannot start; nothing was left running:\n{lines}"))
+        mute = any(n.connection.silence.seconds or n.reason in {LATE, SILENT} for n in self._all)
+        left = "no worker was started" if mute else "nothing was left running"
+        self._act.fail(NodeError(f"the job cannot start; {left}:\n{lines}"))
 
     def _input_is_wrong(self) -> bool:
         """Return whether every problem is about something that the user has named."""

@@ -169,8 +169,7 @@ class Session:
         """Prepare the run, and send HELLO; each JOB gets a HELLO, which may list problems."""
         kept = None if self._run is None else self._run.kept
         self._unsent = []  # notes before HELLO would be of the previous run
-        signals = self._signals
-        told = signals.flush, signals.started, self._show_life
+        told = self._signals.flush, self._signals.started, self._show_life
         around = RunContext(kept, self._apart, *told, self._queue)
         ended = partial(self._handle, self._state.run_ended)
         self._run = NodeRun(self._loop, task, self._send, ended, found, around)
@@ -181,8 +180,8 @@ class Session:
         for frame in unsent:
             self._send(frame)
         self._heartbeats.count_anew()
+        self._guard.keep_alive(self._loop, task.stillness)
         if task.held:  # START may be long in coming
-            self._guard.keep_alive(self._loop, task.stillness)
             self._start_beats()
 
     def _on_start(self, body: bytes) -> None:

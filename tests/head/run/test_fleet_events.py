@@ -15,7 +15,7 @@ from dsrun.launcher.head.run.run_state import CAUSE_WAIT, RunState
 from dsrun.launcher.head.run.run_view import RunPhase
 from dsrun.launcher.specs.policies import CheckPolicy, OutputPolicy
 
-from ...support.fake_fleet import losses, refusal, story
+from ...support.fake_fleet import NOT_STARTED, losses, refusal, story
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def test_a_node_that_falls_silent_before_the_start_cannot_take_part(fleet_of: Fl
     job.go(6.0, silent=["n1"])
     job.node("n0").hello()
     job.step()
-    assert refusal(run) == ["n1: no heartbeat for 6 s"]
+    assert refusal(run, NOT_STARTED) == ["n1: no heartbeat for 6 s"]
 
 
 # -- while it runs --------------------------------------------------------------------------------

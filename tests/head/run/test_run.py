@@ -21,7 +21,7 @@ from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.program import Program
 
-from ...support.fake_fleet import refusal, story
+from ...support.fake_fleet import NOT_STARTED, refusal, story
 from ...support.fake_gates import FakeGate
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def test_who_does_not_answer_in_time_cannot_take_part(fleet_of: FleetOf) -> None
     job.go(59.5)
     assert run.state.phase is RunPhase.STARTING
     job.go(0.5)
-    assert refusal(run) == ["n1: no answer in time (--connect_timeout, --start_timeout)"]
+    late = "n1: no answer in time (--connect_timeout, --start_timeout)"
+    assert refusal(run, NOT_STARTED) == [late]
 
 
 def test_the_others_are_waited_for_only_as_long_as_a_connection_takes(fleet_of: FleetOf) -> None:

@@ -32,7 +32,7 @@ from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
 from ...support.cost import LINEAR, growth
-from ...support.fake_fleet import refusal
+from ...support.fake_fleet import NOT_STARTED, refusal
 from ...support.fake_gates import FakeGate
 from ...support.recorder import Recorder
 
@@ -194,7 +194,7 @@ def test_once_one_has_failed_the_others_have_as_long_as_a_connection_takes(
     assert not run.state.ending
     job.clock.go(1)
     late = "no answer in time (--connect_timeout, --start_timeout)"
-    assert refusal(run) == [f"n0: {late}", "n1: no route"]
+    assert refusal(run, NOT_STARTED) == [f"n0: {late}", "n1: no route"]
 
 
 def test_a_gate_before_job_that_never_opens_is_named(fleet_of: FleetOf) -> None:
@@ -407,7 +407,7 @@ def test_a_node_that_is_silent_once_it_was_ready_is_not_waited_for(
         reach(job, "n1", "", "")
         assert (run.state.started, run.state.plan.world_size) == (True, 4)
     else:
-        assert refusal(run) == [f"n2: {startup.SILENT}"]
+        assert refusal(run, NOT_STARTED) == [f"n2: {startup.SILENT}"]
 
 
 @pytest.mark.parametrize("answers", [(), ("", "", "")])

@@ -418,7 +418,7 @@ def test_who_asks_a_joined_node_is_shown_its_workers(
 
 
 def test_the_guard_hears_how_long_to_wait(runner: FakeRunner) -> None:
-    """Long while checks are made, as long as the runner is waited for while workers run."""
+    """Long while checks are made, as long as the runner is waited for from then on."""
 
     def history(r: FakeRunner) -> Steps:
         yield from ran(r, "exit 0", lease=100.0)
@@ -432,8 +432,8 @@ def test_the_guard_hears_how_long_to_wait(runner: FakeRunner) -> None:
     spared = b"spare %d" % runner.guard.pid
     long = repr(INITIAL_SILENCE).encode()
     assert [word for word in runner.told if word] == [
-        *(long, b"100.0 j", spared, b"100.0"),
-        *(long, b"200.0 j", spared, b"200.0"),
+        *(long, b"100.0", b"100.0 j", spared, b"100.0"),
+        *(long, b"200.0", b"200.0 j", spared, b"200.0"),
     ]
 
 
