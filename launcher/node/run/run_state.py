@@ -214,12 +214,13 @@ class NodeRunState:
     def started(self, start: Start, *, looks: bool = False) -> None:
         """Start the workers, or the agent that decides when they start.
 
-        With `looks`, look for processes left by ended jobs: before the first round, beside which
-        no worker of an earlier one may live, or else after the start.
+        With `looks`, then look for processes left by ended jobs; a node that joins a job which is
+        already running looks before, as no worker of an earlier round may live beside its own.
         """
         self.phase, self.looks = NodeRunPhase.RUNNING, looks
         if self._elastic:
-            self._look_for_leftovers()
+            if not start.master_addr:  # the other nodes have started
+                self._look_for_leftovers()
             self._rounds = RoundsCourse.OPEN
             self._do.start_rounds(start)
         else:

@@ -118,11 +118,10 @@ class Session:
 
     def _snapshot(self) -> SessionSnapshot:
         run, services = self._run, self._side_services
-        supervision = run.task.supervision if run is not None else None
         return SessionSnapshot(
             active=self._active is not None,
             ended=self._ended,
-            grace=supervision.grace if supervision is not None else 0.0,
+            grace=run.task.supervision.grace if run is not None else 0.0,
             by_engine=run is not None and run.task.by_engine,
             held=run is not None and run.task.held,
             background=run is not None and run.leaves_background,

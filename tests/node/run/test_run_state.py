@@ -196,10 +196,18 @@ def test_after_the_end_nothing_is_done(do: Recorder) -> None:
 
 
 def test_what_an_earlier_round_has_left_is_looked_for_before_a_round(do: Recorder) -> None:
+    """By a node that joins the job while it runs, to which no master is told."""
     one = state(do, elastic=True)
-    done = do.after(one.started, START, looks=True)
-    assert done == [("look_for_leftovers",), ("start_rounds", START)]
+    late = START._replace(master_addr="")
+    done = do.after(one.started, late, looks=True)
+    assert done == [("look_for_leftovers",), ("start_rounds", late)]
     assert not one.looks
+
+
+def test_a_node_that_starts_with_the_others_looks_for_nothing_before_a_round(do: Recorder) -> None:
+    one = state(do, elastic=True)
+    assert do.after(one.started, START, looks=True) == [("start_rounds", START)]
+    assert one.looks
 
 
 def test_what_ended_jobs_have_left_is_looked_for_once_the_first_workers_run(do: Recorder) -> None:
