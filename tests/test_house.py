@@ -197,6 +197,32 @@ def test_every_module_has_its_tests_in_the_same_place(room: str) -> None:
     assert {path.relative_to(LAUNCHER).as_posix() for path in missing} <= TESTED_WITH_OTHERS
 
 
+NAMED_PATH = re.compile(r"`(?:launcher/)?([a-z_]+(?:/[a-z_]+)+)(?:\.py)?/?`")
+"""A module or folder of the launcher, in words."""
+
+PATHS_OF_OTHERS = {"elastic/multiprocessing/errors", "jax/_src/clusters"}
+"""Of torch and jax."""
+
+
+def missing_paths(path: Path) -> list[str]:
+    """Return the modules that the words of a module name, and that are not there."""
+    roots = (LAUNCHER, LAUNCHER / "features", path.parent, CHECKOUT)
+    folders = {one.name for root in roots[:2] for one in root.iterdir() if one.is_dir()}
+    return [
+        name
+        for name in NAMED_PATH.findall(path.read_text(encoding="utf-8"))
+        if name.partition("/")[0] in folders
+        and not any((root / name).exists() or (root / f"{name}.py").exists() for root in roots)
+    ]
+
+
+def test_words_name_modules_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("# As `head/job/launch` and `head/job/no_such.py`, `a/b` does.")
+    assert missing_paths(tmp_path / "a.py") == ["head/job/no_such"]
+    found = {name: path for path in MODULES for name in missing_paths(path)}
+    assert found.keys() == PATHS_OF_OTHERS
+
+
 # -- tests tell the truth on a busy machine -------------------------------------------------------
 
 READERS = {"load", "loads", "JSONDecoder", "raw_decode"}
