@@ -19,6 +19,7 @@ from dsrun.launcher.features.promises.node_program import asked, look, main, mak
 from dsrun.launcher.node.machine.leftovers import identity
 from dsrun.launcher.node.programs import command_line
 
+from ...support.launcher_name import NAME
 from ...support.limits import wait_for
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def test_it_waits_until_nothing_is_left(stack: ExitStack) -> None:
 
 
 def test_what_breaks_a_promise_is_killed_and_told(stack: ExitStack) -> None:
-    like = process(stack, DSRUN_JOB_ID=f"{JOB}x", DSRUN_NODE_LAUNCHER="1:1")
-    one = process(stack, DSRUN_JOB_ID=JOB, DSRUN_NODE_LAUNCHER="1:1")
+    like = process(stack, **{"DSRUN_JOB_ID": f"{JOB}x", NAME: "1:1"})
+    one = process(stack, **{"DSRUN_JOB_ID": JOB, NAME: "1:1"})
     assert look(LookAsk(JOB, end=True)) == [f"pid {one.pid} (sleep)"]
     assert one.wait() == -9
     assert like.poll() is None
