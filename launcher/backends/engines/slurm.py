@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from ...common import system
 from ...common.errors import LOST, reason
+from ...common.in_thread import in_thread
 from ...resources import allocation
 from ...resources.slurm import gpus_of_tasks, stale_requests
 from ...resources.slurm_job import verified
@@ -16,7 +16,7 @@ from . import base as engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...common.loop import Loop
     from ...specs.backend import BackendSettings
@@ -188,18 +188,12 @@ class Slurm(engine.Engine):
         if not self.shares():
             emit(EngineOutput(WAITS))
         begin = partial(super().start, nodes, loop, emit, dial)
-        if folders := _folders_to_make(self._settings.container):
-            emit(EngineOutput(f"making {', '.join(folders)} for the containers"))
-            self._make(folders, loop, emit, begin)
-        else:
+        folders = _folders_to_make(self._settings.container)
+        if not folders:
             begin()
-
-    def _make(
-        self, folders: Sequence[str], loop: Loop, emit: Emit, then: Callable[[], None]
-    ) -> None:
-        """Make folders in a thread, as a file system may not answer; `then` follows in the loop."""
+            return
+        emit(EngineOutput(f"making {', '.join(folders)} for the containers"))
         problems: list[str] = []
-        loop.open_to_threads()
 
         def make() -> None:
             try:
@@ -207,15 +201,14 @@ class Slurm(engine.Engine):
                     os.makedirs(folder, exist_ok=True)
             except OSError as error:
                 problems.append(f"{error.filename}: {reason(error)}")
-            loop.call_soon_threadsafe(made)
 
         def made() -> None:
             if problems:
                 emit(EngineEnded(problems[0], LOST, False))
             elif not self._closed:
-                then()
+                begin()
 
-        system.thread(make, "folders")
+        in_thread(loop, [make], made)  # a file system may not answer
 
     def close(self) -> None:
         """Start nothing more; wait for srun to end on its own, then stop it."""

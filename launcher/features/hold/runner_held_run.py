@@ -227,7 +227,7 @@ class HeldRun:
         if self._detachment is None:
             self._answer(ending)
             return
-        from ...head.job.in_thread import in_thread
+        from ...common.in_thread import in_thread
 
         keep = partial(self._detachment.keep, ending, self._hold.log)
         in_thread(self._loop, [keep], lambda: self._answer(ending))

@@ -167,7 +167,7 @@ class RunnerJob:
         if not works:
             then()
             return
-        from .in_thread import in_thread
+        from ...common.in_thread import in_thread
 
         in_thread(self.loop, works, then)
 

@@ -1,14 +1,14 @@
-"""Slow work of a hold (disks, other programs) in a thread, off the event loop."""
+"""Slow work of the runner (disks, other programs) in a thread, off the event loop."""
 
 from __future__ import annotations
 
-from ...common import system
+from . import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.loop import Loop
+    from .loop import Loop
 
 
 def in_thread(loop: Loop, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from dsrun.launcher.common.in_thread import in_thread
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.job.in_thread import in_thread
 
-from ...support.limits import HANG, wait_for
+from ..support.limits import HANG, wait_for
 
 
 def test_it_is_done_in_order_while_the_loop_goes_on() -> None:
