@@ -13,30 +13,24 @@ if TYPE_CHECKING:
 
 DOORS = {
     "binding": (
-        *("bind_cores_to_rank", "bind_to", "numa_binding"),
+        *(".binding.plan", "bind_cores_to_rank", "bind_to", "numa_binding"),
         *("bind_core_list", "bind_smt", "bind_memory"),
     ),
-    "preload": ("preload", "warm_workers"),
-    "checks": ("no_check", "exclude_unhealthy"),
-    "elastic": (),
-    "watch": ("expect", "rules", "within", "every", "on_missing", "checkpoints"),
-    "hooks": ("metrics_file",),
-    "debug": ("debug", "debug_file"),
-    "sync": ("sync",),
-    "placeholders": ("placeholders", "first", "rest"),
-    "jax": ("jax",),
-    "container": ("container", "mount", "container_args"),
+    "preload": (".preload.plan", "preload", "warm_workers"),
+    "checks": (".quick_check.plan", "no_check", "exclude_unhealthy"),
+    "elastic": (".elastic.plan",),
+    "watch": (".watch.plan", "expect", "rules", "within", "every", "on_missing", "checkpoints"),
+    "hooks": (".hooks.plan", "metrics_file"),
+    "debug": (".debug.plan", "debug", "debug_file"),
+    "sync": (".sync.plan", "sync"),
+    "placeholders": (".placeholders.plan", "placeholders", "first", "rest"),
+    "jax": (".jax.plan", "jax"),
+    "container": (".containers.plan", "container", "mount", "container_args"),
 }
-"""Features, with the options that ask for them. An option that fills a field of a
-feature's policy (`Option.fills`) asks for it as well. The `plan` function of its module
-returns a job with its feature. The order matters: the elastic policy decides whether a watch may
-restart a job."""
-
-
-FOLDERS = {"checks": "quick_check", "container": "containers"}
-"""Folders of features that differ in name from the policy that their options fill."""
-
-_PLAN = ".{}.plan:plan"
+"""Features by the names of their policies: the module below `features/` whose `plan` returns a job
+with the feature, and the options that ask for it. An option that fills a field of the policy
+(`Option.fills`) asks for it as well. The order matters: the elastic policy decides whether a watch
+may restart a job."""
 
 
 def asked(options: Options) -> list[str]:
@@ -45,7 +39,7 @@ def asked(options: Options) -> list[str]:
     named = {row.fills.partition(".")[0] for row in changed.values()}
     if is_elastic(options) or any(row.elastic for row in changed.values()):
         named.add("elastic")
-    return [door for door, names in DOORS.items() if door in named or changed.keys() & {*names}]
+    return [one for one, names in DOORS.items() if one in named or changed.keys() & {*names}]
 
 
 def with_features(options: Options, spec: JobSpec) -> JobSpec:
@@ -55,5 +49,5 @@ def with_features(options: Options, spec: JobSpec) -> JobSpec:
         UsageError: an option of a feature is invalid.
     """
     for door in asked(options):
-        spec = load(_PLAN.format(FOLDERS.get(door, door)))(options, spec)
+        spec = load(f"{DOORS[door][0]}:plan")(options, spec)
     return spec
