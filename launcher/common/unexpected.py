@@ -23,7 +23,7 @@ observers: list[Callable[[Exception], None]] = []
 """Functions called with each such exception; tests add one that makes the current test fail."""
 
 
-def unexpected(error: Exception, log: Log) -> str:
+def unexpected(error: Exception, log: Log = lambda _text, _level: None) -> str:
     """Return an exception that no reader expects in words; log its traceback at level `debug`."""
     import traceback
 

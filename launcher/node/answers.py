@@ -68,7 +68,7 @@ def _in_words(error: Exception) -> str:
     while at is not None and at.tb_next is not None:
         at = at.tb_next
     place = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
-    return unexpected(error, lambda _text, _level: None) + place
+    return unexpected(error) + place
 
 
 class NodeAnswers:

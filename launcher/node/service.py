@@ -160,7 +160,7 @@ class NodeServices:
         except Exception as error:
             with suppress(Exception):
                 self._close(row.name)
-            why = unexpected(error, lambda _text, _level: None)
+            why = unexpected(error)
             self._context.note(f"this is a bug in dsrun: going on without {row.name}: {why}")
             return []
 

@@ -89,10 +89,8 @@ class LocalCaller:
         def attempt(*args: P.args, **kwargs: P.kwargs) -> None:
             try:
                 call(*args, **kwargs)
-            except DsrunError as error:
-                self.refuse(error, request)
             except Exception as error:
-                self._answer(_bug(unexpected(error, self._log)), request)
+                self._fail(error, request)
 
         return attempt
 
@@ -139,15 +137,18 @@ class LocalCaller:
         self._unanswered.append(request.get("id"))
         try:
             answer = self._verb(request)(self, request, fds)
-        except DsrunError as error:
-            _close(fds)
-            self.refuse(error, request)
         except Exception as error:  # the boundary: no request ends the loop of a runner
             _close(fds)
-            self._answer(_bug(unexpected(error, self._log)), request)
+            self._fail(error, request)
         else:
             if answer is not None:
                 self.answer(answer, request)
+
+    def _fail(self, error: Exception, request: Message) -> None:
+        if isinstance(error, DsrunError):
+            self.refuse(error, request)
+        else:
+            self._answer(_bug(unexpected(error, self._log)), request)
 
     def _verb(self, request: Message) -> Verb:
         name = request.get("do")

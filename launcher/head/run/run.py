@@ -150,8 +150,8 @@ class RunEffects:
         """Ask Slurm whether the job's allocation has ended."""
         from ...features.schedulers.runner_allocation_end import ask
 
-        seen = lambda end: self._handle(run_signals.on_allocation, end)  # noqa: E731
-        self.close_too(ask(self._fleet.loop, os.environ, seen))
+        see = partial(ask, self._fleet.loop, os.environ)
+        self.close_too(see(lambda end: self._handle(run_signals.on_allocation, end)))
 
     def show_stacks(self, nodes: Sequence[RunNode], workers: Workers) -> None:
         """Print the stacks of the running ranks as soon as their nodes have sent them."""
