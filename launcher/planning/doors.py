@@ -39,7 +39,7 @@ def asked(options: Options) -> list[str]:
     named = {row.fills.partition(".")[0] for row in changed.values()}
     if is_elastic(options) or any(row.elastic for row in changed.values()):
         named.add("elastic")
-    return [one for one, names in DOORS.items() if one in named or changed.keys() & {*names}]
+    return [one for one, row in DOORS.items() if one in named or changed.keys() & {*row}]
 
 
 def with_features(options: Options, spec: JobSpec) -> JobSpec:
