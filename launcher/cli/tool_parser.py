@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..common import entry
 from ..common.errors import UsageError
 from ..common.records import NamedTuple
 from .option import named
@@ -72,6 +73,18 @@ def configured(
     given = parsed.given - parsed.own.keys()
     profiles = config.profiles if config else ()
     return parsed._replace(config=text(values, given, typed, environ, origins, profiles))
+
+
+def is_answered(name: str, command: ToolCommand) -> bool:
+    """Print the help or the settings if that is all that was requested; return whether it is."""
+    if command.help:
+        from .help.pages import of_tool
+
+        entry.write(of_tool(name))
+    elif command.config:
+        entry.note(command.notes)
+        entry.write(command.config)
+    return command.help or bool(command.config)
 
 
 def parse(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...cli.tool_parser import configured
+from ...cli.tool_parser import configured, is_answered
 from ...common import entry
 from ...common.errors import UsageError, conflict
 
@@ -28,14 +28,7 @@ def run(words: list[str]) -> int:
         NodeError: no host can be used.
     """
     command = configured("dsrun-exec", words, os.environ, mixing=MIXING)
-    if command.help:
-        from ...cli.help.pages import of_tool
-
-        entry.write(of_tool("dsrun-exec"))
-        return 0
-    if command.config:
-        entry.note(command.notes)
-        entry.write(command.config)
+    if is_answered("dsrun-exec", command):
         return 0
     _check(command)
     entry.note(command.notes)

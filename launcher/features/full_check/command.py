@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...cli.tool_parser import configured
+from ...cli.tool_parser import configured, is_answered
 from ...common import entry
 from ...common.errors import UsageError, conflict
 
@@ -25,14 +25,7 @@ def run(words: list[str]) -> int:
         NodeError: the nodes of a hold are lost.
     """
     command = configured("dsrun-check", words, os.environ, mixing=MIXING)
-    if command.help:
-        from ...cli.help.pages import of_tool
-
-        entry.write(of_tool("dsrun-check"))
-        return 0
-    if command.config:
-        entry.note(command.notes)
-        entry.write(command.config)
+    if is_answered("dsrun-check", command):
         return 0
     _check(command)
     entry.note(command.notes)

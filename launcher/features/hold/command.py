@@ -7,7 +7,7 @@ import os
 from functools import partial
 
 from ...cli.parser import Command
-from ...cli.tool_parser import configured
+from ...cli.tool_parser import configured, is_answered
 from ...common import entry
 from ...common.errors import UsageError, reason
 from ...control import local
@@ -36,14 +36,7 @@ def run(words: list[str]) -> int:
     if words[:1] in (["--list"], ["list"], ["ls"], ["status"]):
         raise UsageError(f"dsrun-hold {words[0]}: dsrun-job lists your jobs and holds")
     command = configured("dsrun-hold", words, os.environ)
-    if command.help:
-        from ...cli.help.pages import of_tool
-
-        entry.write(of_tool("dsrun-hold"))
-        return 0
-    if command.config:
-        entry.note(command.notes)
-        entry.write(command.config)
+    if is_answered("dsrun-hold", command):
         return 0
     if command.rest:
         first, *names = command.rest
