@@ -11,7 +11,7 @@ from importlinter import Contract, ContractCheck, fields, output
 from .layers import imports_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from grimp import ImportGraph
 
@@ -128,12 +128,3 @@ def feature(module: str) -> str:
     """Return the feature that a module belongs to, "" for none."""
     folder, _, rest = module.partition(".")
     return rest.partition(".")[0] if folder == "features" else ""
-
-
-def uses(imported: Iterable[tuple[str, str]]) -> Mapping[str, set[str]]:
-    """Return the features that each feature uses."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for one, other in imported:
-        if feature(one) and feature(other) and feature(one) != feature(other):
-            found[feature(one)].add(feature(other))
-    return found

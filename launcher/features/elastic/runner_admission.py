@@ -10,7 +10,7 @@ from ...head.fleet.hosts import by_cause
 from ...head.run.run_node import NodeState
 from ...specs.plan import Node
 from ..quick_check import runner_before_start as before_start
-from . import runner_round_changes as run_rounds
+from . import runner_round_changes as round_changes
 from .runner_reconnector import Pauses, Reconnector
 
 TYPE_CHECKING = False
@@ -230,7 +230,7 @@ class NodeAdmission:
             host = host._replace(slots=tuple(range(hello.slots)))
         node.admit(Node(node.node.rank, host, 0, host.slots))
         self._reconnector.back(node)
-        self._decide(run_rounds.admit, self._run, node)
+        self._decide(round_changes.admit, self._run, node)
         self.membership.retire()
 
     def _room(self) -> int:

@@ -16,7 +16,7 @@ from ...common.errors import UsageError, reason
 from ...head.run.run_view import RunPhase
 from ...resources import discovery
 from ...resources.select import read_update
-from . import runner_policy as runner_rounds
+from . import runner_policy as policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def list_hosts(view: Callable[[], RunView], handle: Handle, hosts: Sequence[Host
     """Make an elastic run use these hosts; return False before the start, when it cannot yet."""
     running = view().phase is RunPhase.RUNNING
     if running:
-        handle(runner_rounds.list_hosts, hosts)
+        handle(policy.list_hosts, hosts)
     return running
 
 

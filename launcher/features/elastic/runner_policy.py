@@ -13,7 +13,7 @@ from ...control import frames, messages, round_messages
 from ...head.run.gate import GateStage
 from ...head.run.restart_policy import BEYOND, report_error, stop_for
 from ...head.run.run_node import assigned
-from . import runner_round_changes as run_rounds
+from . import runner_round_changes as round_changes
 from .runner_admission import NodeAdmission
 from .runner_node_directory import MasterAddresses, RunNodes
 from .runner_round_changes import FormRound
@@ -313,7 +313,7 @@ class RunnerRounds:
             restarts=restarts,
             most=self._limits.restarts,
         )
-        self._decide(run_rounds.form_round, self._run, formed)
+        self._decide(round_changes.form_round, self._run, formed)
 
     def stop_round(self, nodes: tuple[int, ...]) -> None:
         """Make these nodes leave their round."""
@@ -328,7 +328,7 @@ class RunnerRounds:
         """Release this node, which is no longer needed."""
         one = self._nodes[node]
         self.warn(f"removing {one.name} from the job")
-        self._decide(run_rounds.release, self._run, one)
+        self._decide(round_changes.release, self._run, one)
 
     def lose(self, node: int, reason: str, *, for_good: bool) -> None:
         """Close a node's connection: without one it ends its workers itself."""

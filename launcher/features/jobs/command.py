@@ -174,7 +174,7 @@ def _list(given: JobCommand) -> int:
     import sys
     import time
 
-    from . import command_read as job_table
+    from . import command_read as job_read
     from .command_read import as_json, read
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
@@ -188,12 +188,12 @@ def _list(given: JobCommand) -> int:
         entry.write(f"{as_json(known)}\n")
         return 0
     now = time.time()
-    rows = [job_table.of_hold(one, now) for one in known.holds]
-    rows += [job_table.of_job(one, now) for one in known.jobs]
-    rows += [job_table.of_silent(name) for name in known.silent]
-    rows += [job_table.of_unread(one) for one in known.unread]
+    rows = [job_read.of_hold(one, now) for one in known.holds]
+    rows += [job_read.of_job(one, now) for one in known.jobs]
+    rows += [job_read.of_silent(name) for name in known.silent]
+    rows += [job_read.of_unread(one) for one in known.unread]
     if rows:
-        entry.write(job_table.table(rows, width))
+        entry.write(job_read.table(rows, width))
     return 0
 
 

@@ -122,9 +122,9 @@ def scale(run: RunAccess, _caller: LocalCaller, request: Message, _fds: list[int
     if type(nodes) is not int or not 0 < nodes < 10_000_000:
         raise UsageError("invalid request: expected nodes, a number above 0")
     words = check_size(run.view(), nodes)
-    from ..elastic import runner_policy as runner_rounds
+    from ..elastic.runner_policy import resize
 
-    run.handle(runner_rounds.resize, nodes)
+    run.handle(resize, nodes)
     return {"words": words}
 
 

@@ -9,8 +9,7 @@ from ...control.facts import MOST_FILES, DeviceFacts, Facts
 from ...node.machine import capacity
 from ...specs.environment import IDENTITY, text_from_wire, to_wire
 from . import node_code as code
-from . import node_interpreter as libraries
-from .node_interpreter import interpreter
+from . import node_interpreter as interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +30,10 @@ def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     """
     environ = environ_of(setup)
     at(os.fsdecode(setup.python))
-    python = interpreter(os.fsdecode(setup.python), environ)
+    python = interpreter.interpreter(os.fsdecode(setup.python), environ)
     question = _ask(setup, python.folders)
     workdir = os.fsdecode(setup.workdir)
-    versions = libraries.versions(python, environ)
+    versions = interpreter.versions(python, environ)
     if image := os.environ.get(IDENTITY):
         versions["image"] = image
     log_dir = setup.folder.path if setup.folder else ""

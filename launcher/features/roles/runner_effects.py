@@ -140,7 +140,7 @@ class RoleEffects:
 
     def _move_elastic(self, lost: str) -> None:
         """Replace a lost node by a spare in the next round of each elastic role on the node."""
-        from ..elastic import runner_policy as runner_rounds
+        from ..elastic.runner_policy import replace_host
 
         for name, role in self.roles.items():
             run = role.view
@@ -149,7 +149,7 @@ class RoleEffects:
             for spare in self._move(name, lost).values():
                 nodes = role.spec.plan.nodes
                 host = next(one.host for one in nodes if one.host.name == spare)
-                role.handle(runner_rounds.replace_host, lost, host)
+                role.handle(replace_host, lost, host)
 
     def _is_lost(self, name: str) -> bool:
         return any(bool(one.lost) for one in self._named(name))

@@ -16,9 +16,8 @@ from ...common.errors import reason
 from ...common.private_folder import cache_root
 from ...common.records import NamedTuple
 from ...control import frames, messages
-from . import manifest as sync_manifest
 from . import node_commit as commit
-from .manifest import LARGEST, LINK, ManifestEntry
+from .manifest import LARGEST, LINK, ManifestEntry, unpack
 from .messages import Blocked, CopyBusy, CopyReady, ManifestAsked, Needed, NoCopy, Shared
 from .node_changes import changes
 from .node_folder import all_locked, choose
@@ -147,7 +146,7 @@ class Conversation:
         (size,) = struct.unpack("!I", self._exactly(4))
         if size > LARGEST:
             raise frames.BadFrame("a manifest that is too large")
-        found = sync_manifest.unpack(self._exactly(size))
+        found = unpack(self._exactly(size))
         if found.digest != digest:
             raise frames.BadFrame("a different manifest from the one announced")
         return found.entries

@@ -19,9 +19,8 @@ from ...head.fleet.commands import (
     CommandSpec,
 )
 from ...specs.environment import to_wire
-from . import messages as sync_answers
 from .manifest import FILE
-from .messages import Blocked, CopyReady, ManifestAsked, Needed, NoCopy, Shared
+from .messages import Blocked, CopyReady, ManifestAsked, Needed, NoCopy, Shared, unpack
 from .runner_scan import shown
 
 TYPE_CHECKING = False
@@ -130,7 +129,7 @@ class NodeSync:
         *lines, rest = data.split(b"\n")
         try:
             for line in lines:
-                self._on_answer(sync_answers.unpack(bytes(self._line) + line))
+                self._on_answer(unpack(bytes(self._line) + line))
                 self._line.clear()
             self._line += rest
             if len(self._line) > LINE + 16 * len(self._source.manifest.entries):
