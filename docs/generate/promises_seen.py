@@ -25,7 +25,7 @@ from tests.promises.rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.promises.figures import Figures, OneTry
+    from tests.promises.figures import Figures, Trial
     from tests.promises.rows import Row
 
 HEAD = """\
@@ -208,7 +208,7 @@ def _others() -> str:
     return head + "".join(lines) if lines else ""
 
 
-def _other(row: Row, trial: OneTry) -> str:
+def _other(row: Row, trial: Trial) -> str:
     processes = sum(why.startswith("left: ") and "process" in why for why in trial.why)
     files = any(why.startswith("left: ") for why in trial.why)
     clean = trial.code is not None and not processes
@@ -226,7 +226,7 @@ def _other(row: Row, trial: OneTry) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _unsaid(trial: OneTry) -> bool:
+def _unsaid(trial: Trial) -> bool:
     return any("it did not say" in why for why in trial.why)
 
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .trial import Trial
-
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "promises.json"
 
@@ -24,14 +22,22 @@ DOUBT = 0.05
 """One minus the confidence of a bound."""
 
 
-class OneTry(NamedTuple):
-    """A trial, as the file has it (`trial.Trial`)."""
+class Trial(NamedTuple):
+    """What was seen once.
+
+    Attributes:
+        at: when, in UTC.
+        seed: of the moment of the fault.
+        code: dsrun's exit code, as a shell has it; None if it did not end.
+        seconds: until dsrun had ended, and all hosts were clean.
+        why: what was not as promised.
+    """
 
     at: str
     seed: int
     code: int | None
     seconds: float
-    why: tuple[str, ...]
+    why: tuple[str, ...] = ()
 
 
 class Figures(NamedTuple):
@@ -43,7 +49,7 @@ class Figures(NamedTuple):
     """
 
     tree: str
-    tries: tuple[OneTry, ...]
+    tries: tuple[Trial, ...]
 
     @property
     def failures(self) -> int:
@@ -108,7 +114,7 @@ def _figures(value: Mapping[str, object]) -> Figures:
     tries = value["tries"]
     assert isinstance(tries, list)
     return Figures(
-        str(value["tree"]), tuple(OneTry(**{**one, "why": tuple(one["why"])}) for one in tries)
+        str(value["tree"]), tuple(Trial(**{**one, "why": tuple(one["why"])}) for one in tries)
     )
 
 
@@ -116,7 +122,7 @@ def added(rows: Mapping[str, Figures], name: str, trial: Trial, of_tree: str) ->
     """The same with one more trial."""
     known = rows.get(name, Figures(of_tree, ()))
     before = known.tries if known.tree == of_tree else ()
-    return {**rows, name: Figures(of_tree, (*before, OneTry(*trial)))}
+    return {**rows, name: Figures(of_tree, (*before, trial))}
 
 
 def write(rows: Mapping[str, Figures], machine: Mapping[str, str], path: Path = FILE) -> None:

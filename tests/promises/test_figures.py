@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .figures import Figures, OneTry, added, read, upper_bound, write
-from .trial import Trial
+from .figures import Figures, Trial, added, read, upper_bound, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +30,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     seen = added(seen, "power/running/ssh", BROKEN, "tree")
     write(seen, {"cores": "2"}, tmp_path / "promises.json")
     again = read(tmp_path / "promises.json")
-    assert again == {"power/running/ssh": Figures("tree", (OneTry(*KEPT), OneTry(*BROKEN)))}
+    assert again == {"power/running/ssh": Figures("tree", (KEPT, BROKEN))}
     assert again["power/running/ssh"].failures == 1
     assert [one.name for one in tmp_path.iterdir()] == ["promises.json"]
 
@@ -49,7 +48,7 @@ def test_trials_of_another_tree_are_replaced() -> None:
 
 def test_doubt_is_less_the_more_was_seen_and_not_the_more_has_failed() -> None:
     doubts = [
-        Figures("t", tuple(OneTry(*one) for one in tries)).doubt
+        Figures("t", tries).doubt
         for tries in ((), (KEPT,), (BROKEN,), (KEPT, BROKEN), (KEPT,) * 5, (BROKEN,) * 5)
     ]
     assert doubts[0] == 1.0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..cluster.command import CHECKOUT
 from ..support.limits import wait_for
 from .faults import STRIKES, VEILED
+from .figures import Trial
 from .played import HeldJob, OtherJob, PlayedJob
 from .rows import AGAIN
 
@@ -38,24 +39,6 @@ LONG = 200
 
 ALARMS = ("failures", "lost", "hangs", "slow")
 """Fields of the report that are empty, or absent, if nothing was found."""
-
-
-class Trial(NamedTuple):
-    """What was seen once.
-
-    Attributes:
-        at: when, in UTC.
-        seed: of the moment of the fault.
-        code: dsrun's exit code, as a shell has it; None if it did not end.
-        seconds: until dsrun had ended, and all hosts were clean.
-        why: what was not as promised.
-    """
-
-    at: str
-    seed: int
-    code: int | None
-    seconds: float
-    why: tuple[str, ...] = ()
 
 
 class Seen(NamedTuple):
