@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.features.exec.runner_events import (
@@ -98,8 +97,3 @@ def fake_ssh(folder: Path) -> Path:
     script.write_text(SSH % {"log": log})
     script.chmod(0o755)
     return log
-
-
-def with_ssh(folder: Path) -> dict[str, str]:
-    """Return an environment whose `ssh` is in this folder."""
-    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
